@@ -1,0 +1,253 @@
+"""Exact enumeration: every draft and every random outcome of the product's own code.
+
+Drafters and verifiers take all their chance from `accept` and `draw`. Here that source is replaced
+by one that walks every branch with its probability, so the law of the output is known to rounding.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import torch
+
+from multidraft.chance import Chance
+from multidraft.draft.base import Drafter, DraftRequest
+from multidraft.draft.model import ModelDrafter
+from multidraft.engine.laws import TargetLaws, extension_of
+from multidraft.errors import InvalidInput
+from multidraft.models.base import LanguageModel
+from multidraft.models.function import FunctionModel
+from multidraft.sampling import SamplingParams, Warper
+from multidraft.tree import DraftTree
+from multidraft.verify import Carry, Verifier, get_verifier
+
+T = TypeVar("T")
+Tokens = tuple[int, ...]
+Laws = Mapping[Tokens, Sequence[float]]
+
+_PARAMS = SamplingParams(temperature=1.0)
+_PROMPT = (0,)  # the engine decodes after at least one token; the laws' prefixes begin after it
+
+
+@dataclass(frozen=True)
+class ExactReport:
+    """What enumeration found.
+
+    Attributes:
+        expected_accepted: expected number of accepted draft tokens in the first round.
+        max_error: largest difference between a probability of the emitted tokens' law and the
+            target's.
+        total_variation: half the sum of those differences.
+        law: probability of each emitted token sequence.
+    """
+
+    expected_accepted: float
+    max_error: float
+    total_variation: float
+    law: dict[Tokens, float]
+
+
+class _Walker:
+    """A `Chance` that replays a script of decisions and takes the first option after its end."""
+
+    def __init__(self, script: list[int]):
+        self.probability = 1.0
+        self._script = script
+        self._taken: list[tuple[int, int]] = []  # (option, number of options) so far
+
+    def _decide(self, probabilities: list[float]) -> int:
+        position = len(self._taken)
+        option = self._script[position] if position < len(self._script) else 0
+        self._taken.append((option, len(probabilities)))
+        self.probability *= probabilities[option]
+        return option
+
+    def accept(self, probability: float) -> bool:
+        if probability >= 1.0 or probability <= 0.0:
+            return probability >= 1.0
+        return self._decide([probability, 1.0 - probability]) == 0
+
+    def draw(self, law: torch.Tensor) -> int:
+        tokens = [(token, p) for token, p in enumerate(law.tolist()) if p > 0.0]
+        total = sum(p for _, p in tokens)
+        return tokens[self._decide([p / total for _, p in tokens])][0]
+
+    def next_script(self) -> list[int] | None:
+        """The script of the next branch in depth-first order, None after the last."""
+        taken = list(self._taken)
+        while taken and taken[-1][0] + 1 == taken[-1][1]:
+            taken.pop()
+        if not taken:
+            return None
+        return [option for option, _ in taken[:-1]] + [taken[-1][0] + 1]
+
+
+def outcomes(run: Callable[[Chance], T]) -> Iterator[tuple[float, T]]:
+    """Every (probability, result) of a function whose only randomness is its `Chance`."""
+    script: list[int] | None = []
+    while script is not None:
+        walker = _Walker(script)
+        result = run(walker)
+        yield walker.probability, result
+        script = walker.next_script()
+
+
+def analyse(
+    verifier: str | Verifier,
+    target: Laws,
+    draft: Laws,
+    num_drafts: int,
+    draft_length: int,
+) -> ExactReport:
+    """Enumerate one round of a verifier with i.i.d. drafts, its carry followed to the end.
+
+    Args:
+        verifier: a name or a `Verifier`. Those made for one draft use one, whatever
+            ``num_drafts`` says.
+        target: ``{prefix: next-token law}``, for every prefix of up to ``draft_length`` tokens.
+        draft: the same, for every prefix of up to ``draft_length - 1`` tokens.
+        num_drafts: K.
+        draft_length: L.
+
+    Returns:
+        The report over the law of the first L + 1 emitted tokens: the block and what follows it.
+
+    Raises:
+        InvalidInput: an unknown verifier, K or L below 1, or a law that is missing or no law.
+    """
+    verifier = get_verifier(verifier)
+    target_model, draft_model = model_of(target), model_of(draft)
+    drafter = ModelDrafter(
+        draft_model, 1 if verifier.drafts == "one" else num_drafts, draft_length
+    )
+    return analyse_rounds(verifier, target_model, drafter, [draft_length], draft_length + 1)
+
+
+def model_of(laws: Laws) -> FunctionModel:
+    """The `FunctionModel` of conditional laws given as ``{prefix: law}``."""
+    tensors = {tuple(k): torch.as_tensor(v, dtype=torch.float64) for k, v in laws.items()}
+    if () not in tensors:
+        raise InvalidInput("The laws lack one for the empty prefix ().")
+
+    def law(context: Tokens) -> torch.Tensor:
+        prefix = context[len(_PROMPT) :]
+        if prefix not in tensors:
+            raise InvalidInput(f"The laws lack one for the prefix {prefix}.")
+        return tensors[prefix]
+
+    return FunctionModel(tensors[()].numel(), law)
+
+
+def analyse_rounds(
+    verifier: str | Verifier,
+    target: LanguageModel,
+    drafter: Drafter,
+    draft_lengths: Sequence[int],
+    positions: int,
+) -> ExactReport:
+    """Enumerate several drafted rounds in a row, then plain steps up to ``positions`` tokens.
+
+    Args:
+        verifier: a name or a `Verifier`.
+        target: the target; its contexts begin with one prompt token, 0.
+        drafter: any drafter; its own code is what runs.
+        draft_lengths: the draft length of each round.
+        positions: number of emitted tokens whose law is compared.
+    """
+    enumerator = _Enumerator(get_verifier(verifier), target, drafter)
+    expected_accepted = 0.0
+    states: dict[tuple[Tokens, Carry], float] = {((), ()): 1.0}
+    for index, draft_length in enumerate(draft_lengths):
+        following: dict[tuple[Tokens, Carry], float] = defaultdict(float)
+        for (emitted, carry), probability in states.items():
+            if len(emitted) >= positions:
+                following[emitted, carry] += probability
+                continue
+            for p, path, token, left in enumerator.round(emitted, carry, draft_length):
+                following[(*emitted, *path, token), left] += probability * p
+                if index == 0:
+                    expected_accepted += p * len(path)
+        states = following
+
+    law: dict[Tokens, float] = defaultdict(float)
+    pending = list(states.items())
+    while pending:
+        (emitted, carry), probability = pending.pop()
+        if len(emitted) >= positions:
+            law[emitted[:positions]] += probability
+            continue
+        for p, path, token, left in enumerator.round(emitted, carry, 0):
+            pending.append((((*emitted, *path, token), left), probability * p))
+
+    expected = enumerator.target_law_of(positions)
+    errors = [abs(law.get(t, 0.0) - expected.get(t, 0.0)) for t in law.keys() | expected.keys()]
+    return ExactReport(expected_accepted, max(errors), sum(errors) / 2, dict(law))
+
+
+Outcome = tuple[float, Tokens, int, Carry]
+
+
+class _Enumerator:
+    """All outcomes of one round from a given state; memoryless states are worked out once."""
+
+    def __init__(self, verifier: Verifier, target: LanguageModel, drafter: Drafter):
+        self._verifier = verifier
+        self._target = target
+        self._drafter = drafter
+        self._warper = Warper(_PARAMS, _PROMPT, target.vocab_size, target.device)
+        self._known: dict[tuple[Tokens, Carry, int], list[Outcome]] = {}
+
+    def round(self, emitted: Tokens, carry: Carry, draft_length: int) -> list[Outcome]:
+        """(probability, accepted tokens, extra token, carry) of every outcome of one round."""
+        key = (emitted, carry, draft_length)
+        if key not in self._known:
+            self._known[key] = self._round(*key)
+        return self._known[key]
+
+    def _round(self, emitted: Tokens, carry: Carry, draft_length: int) -> list[Outcome]:
+        context = [*_PROMPT, *emitted]
+        carry_left = max((entry.left for entry in carry), default=0)
+
+        def propose(chance: Chance) -> DraftTree:
+            handle = self._drafter.open(_PROMPT, _PARAMS, self._target.vocab_size)
+            try:
+                request = DraftRequest(handle, context, draft_length, carry_left, chance)
+                return self._drafter.propose([request])[0]
+            finally:
+                self._drafter.close(handle)
+
+        merged: dict[tuple[Tokens, int, Carry], float] = defaultdict(float)
+        for p_draft, tree in outcomes(propose):
+            laws = TargetLaws(self._score(context, tree), self._warper, tree)
+            verify = partial(self._verifier, tree, laws, carry=carry)
+            for p, verdict in outcomes(verify):
+                path = tuple(tree.tokens[node] for node in verdict.path)
+                merged[path, verdict.token, verdict.carry] += p_draft * p
+        return [(p, path, token, left) for (path, token, left), p in merged.items()]
+
+    def _score(self, context: list[int], tree: DraftTree) -> torch.Tensor:
+        slot = self._target.open()
+        try:
+            self._target.prefill(slot, context[:-1])
+            return self._target.extend([extension_of(slot, tree)])[0]
+        finally:
+            self._target.close(slot)
+
+    def target_law_of(self, positions: int) -> dict[Tokens, float]:
+        """The target's own law of the first ``positions`` tokens."""
+        law: dict[Tokens, float] = {(): 1.0}
+        for _ in range(positions):
+            longer: dict[Tokens, float] = {}
+            for prefix, probability in law.items():
+                context = [*_PROMPT, *prefix]
+                logits = self._score(context, DraftTree.rooted_at(context[-1]))
+                for token, p in enumerate(self._warper.law(logits[0]).tolist()):
+                    if p > 0.0:
+                        longer[(*prefix, token)] = probability * p
+            law = longer
+        return law
+

@@ -1,0 +1,47 @@
+"""All randomness of drafters and verifiers comes through `Chance`: one coin and one draw.
+
+The exact enumerator (`multidraft.audit.exact`) replaces it by a source that walks every branch,
+so what is proved there is proved of the code that runs.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import torch
+
+
+class Chance(Protocol):
+    """A source of random decisions, private to one sequence."""
+
+    def accept(self, probability: float) -> bool:
+        """True with the given probability; values outside [0, 1] count as 0 and 1."""
+        ...
+
+    def draw(self, law: torch.Tensor) -> int:
+        """A token drawn from ``law``: shape [V], non-negative, not all zero, any positive sum."""
+        ...
+
+
+class RandomChance:
+    """The random stream of one sequence, keyed by integers such as (seed, prompt, sample).
+
+    ``key=None`` takes a stream from the operating system's entropy.
+    """
+
+    def __init__(self, key: tuple[int, ...] | None = None):
+        self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(key)))
+
+    def accept(self, probability: float) -> bool:
+        # Strictly below: u can be 0, and a token of probability 0 must never pass.
+        return self._generator.random() < probability
+
+    def draw(self, law: torch.Tensor) -> int:
+        # In float64: a float32 running sum over 10^5 tokens is off by more than small tokens weigh.
+        cumulative = torch.cumsum(law, 0, dtype=torch.float64)
+        threshold = self._generator.random() * cumulative[-1:]
+        token = int(torch.searchsorted(cumulative, threshold, right=True))
+        if token == law.numel():  # u * total rounded up to total
+            token = int(law.nonzero()[-1])
+        return token

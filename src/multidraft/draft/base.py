@@ -1,0 +1,63 @@
+"""The seam between the engine and whatever proposes tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from multidraft.chance import Chance
+from multidraft.models.base import LanguageModel
+from multidraft.sampling import SamplingParams
+from multidraft.tree import DraftTree
+
+
+@dataclass(frozen=True)
+class DraftRequest:
+    """What a drafter is told about one sequence before a round.
+
+    Attributes:
+        handle: what `Drafter.open` returned for the sequence.
+        tokens: all its tokens so far, prompt included; the last one is the tree's root.
+        draft_length: the most tokens a draft may have this round; 0 for a plain step.
+        carry_left: positions below the root (the next one is position 1) that a live carry
+            covers. The draft's own law must be in ``tree.laws`` at every node at depth
+            < carry_left, leaves included.
+        chance: the sequence's random stream.
+    """
+
+    handle: int
+    tokens: Sequence[int]
+    draft_length: int
+    carry_left: int
+    chance: Chance
+
+
+class Drafter(Protocol):
+    """Proposes a `DraftTree` per sequence and round. It owns its model's cache.
+
+    Attributes:
+        drafts: the shape of its trees: "one" chain, several "iid" chains, or another ("any").
+        draft_length: the most tokens below the root.
+        max_nodes: the most nodes below the root.
+        model: the draft model, or None where there is none.
+    """
+
+    drafts: Literal["one", "iid", "any"]
+    draft_length: int
+    max_nodes: int
+    model: LanguageModel | None
+
+    def open(self, prompt: Sequence[int], params: SamplingParams, vocab_size: int) -> int:
+        """Begin a sequence; returns its handle. ``vocab_size`` is the target's, the width of
+        every law in the trees."""
+        ...
+
+    def close(self, handle: int) -> None:
+        """Forget a sequence."""
+        ...
+
+    def propose(self, requests: Sequence[DraftRequest]) -> list[DraftTree]:
+        """One tree per request. A tree's shape may depend on anything known before its draws,
+        never on the value of a drawn token's siblings (see docs on losslessness)."""
+        ...

@@ -1,0 +1,306 @@
+"""The round loop: choose how much to draft, draft, score, verify, commit, record."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+
+import torch
+
+from multidraft.chance import RandomChance
+from multidraft.draft.base import Drafter, DraftRequest
+from multidraft.engine.clock import Clock
+from multidraft.engine.laws import TargetLaws, extension_of
+from multidraft.engine.sequence import Origin, Sequence, TokenLogprob
+from multidraft.errors import InvalidInput
+from multidraft.models.base import LanguageModel, NoFreeSlot
+from multidraft.sampling import SamplingParams, Warper
+from multidraft.text import TextStream
+from multidraft.tree import DraftTree
+from multidraft.verify import Verdict, Verifier, get_verifier
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What one step gave one sequence.
+
+    Attributes:
+        sequence: the sequence; its ``finish_reason`` is set once it has ended.
+        token_ids: new tokens.
+        origins: where each came from.
+        text: new text that is safe to show; "" for models without a tokenizer.
+    """
+
+    sequence: Sequence
+    token_ids: list[int]
+    origins: list[Origin]
+    text: str
+
+
+class Engine:
+    """Decodes any number of sequences, as many at once as the models have slots.
+
+    ``submit`` queues a sequence, ``step`` runs one round for all that are running, ``cancel``
+    ends one. Sequences join and leave between rounds; each has its own random stream, so its
+    neighbours do not change its output.
+
+    Args:
+        target: the model whose law the output has.
+        drafter: who proposes; None for plain autoregressive decoding.
+        verifier: a method's name or a `Verifier`.
+
+    Raises:
+        InvalidInput: an unknown verifier, one that does not fit the drafter's trees, or models
+            with different vocabularies.
+    """
+
+    def __init__(
+        self, target: LanguageModel, drafter: Drafter | None, verifier: str | Verifier
+    ):
+        self.target = target
+        self.verifier = get_verifier(verifier)
+        self.waiting: deque[Sequence] = deque()
+        self.running: list[Sequence] = []
+        self._drafter: Drafter | None = None
+        self.drafter = drafter
+
+    @property
+    def drafter(self) -> Drafter | None:
+        return self._drafter
+
+    @drafter.setter
+    def drafter(self, drafter: Drafter | None) -> None:
+        if any(sequence.carry for sequence in self.running):
+            raise InvalidInput(
+                f"The drafter cannot be changed while a carry of {self.verifier.name!r} lives: "
+                "its law is still needed. Finish or cancel the running sequences first."
+            )
+        if drafter is not None:
+            _check_shape(self.verifier, drafter)
+            if drafter.model is not None:
+                _check_vocabulary(self.target, drafter.model)
+        for sequence in self.running:
+            if self._drafter is not None:
+                self._drafter.close(sequence.handle)
+            if drafter is not None:
+                sequence.handle = drafter.open(
+                    sequence.prompt, sequence.params, self.target.vocab_size
+                )
+        self._drafter = drafter
+
+    @property
+    def max_length(self) -> int:
+        """The most tokens a sequence may have, prompt and output together."""
+        models = [self.target, self.drafter.model if self.drafter else None]
+        return min(model.max_length for model in models if model is not None)
+
+    def submit(
+        self, prompt: Seq[int], params: SamplingParams, key: tuple[int, ...] | None = None
+    ) -> Sequence:
+        """Queue a sequence.
+
+        Args:
+            prompt: token ids, at least one.
+            params: how to sample.
+            key: names the random stream; None takes one from the system's entropy.
+
+        Raises:
+            InvalidInput: an empty prompt, ids outside the vocabulary, prompt + max_tokens beyond
+                the context, or stop strings for a model without a tokenizer.
+        """
+        target, prompt = self.target, list(prompt)
+        if not prompt:
+            raise InvalidInput("The prompt is empty; give at least one token.")
+        if not all(0 <= token < target.vocab_size for token in prompt):
+            raise InvalidInput(f"The prompt has token ids outside 0..{target.vocab_size - 1}.")
+        if len(prompt) + params.max_tokens > self.max_length:
+            raise InvalidInput(
+                f"Prompt ({len(prompt)} tokens) and max_tokens ({params.max_tokens}) exceed the "
+                f"context of {self.max_length} tokens; shorten one of them or load the models "
+                "with a larger max_length."
+            )
+        text = None
+        if target.tokenizer is not None:
+            text = TextStream(target.tokenizer, params.stop)
+        elif params.stop:
+            raise InvalidInput("Stop strings need a model with a tokenizer; use stop_token_ids.")
+        eos = frozenset() if params.ignore_eos else target.eos_token_ids
+        sequence = Sequence(
+            prompt=prompt,
+            params=params,
+            chance=RandomChance(key),
+            warper=Warper(params, prompt, target.vocab_size, target.device),
+            text=text,
+            stop_ids=eos | frozenset(params.stop_token_ids),
+        )
+        self.waiting.append(sequence)
+        return sequence
+
+    def cancel(self, sequence: Sequence) -> None:
+        """End a sequence where it is. Does nothing if it has ended already."""
+        if sequence.finish_reason is not None:
+            return
+        sequence.finish_reason = "cancelled"
+        if sequence.text is not None:
+            sequence.text.finish()
+        if sequence in self.running:
+            self._release(sequence)
+        else:
+            self.waiting.remove(sequence)
+
+    @property
+    def busy(self) -> bool:
+        """True while a sequence waits or runs."""
+        return bool(self.waiting or self.running)
+
+    @torch.inference_mode()
+    def step(self) -> list[Progress]:
+        """One round for every running sequence, waiting ones admitted first.
+
+        Raises:
+            InvalidLogits: a model produced logits that define no law.
+        """
+        self._admit()
+        running = list(self.running)
+        if not running:
+            return []
+        clock = Clock(self.target.device)
+
+        lengths = [self._draft_length(sequence) for sequence in running]
+        trees = self._draft(running, lengths)
+        drafting = clock.lap()
+        logits = self.target.extend(
+            [extension_of(s.slot, tree) for s, tree in zip(running, trees, strict=True)]
+        )
+        scoring = clock.lap()
+
+        progress, verifying = [], []
+        for sequence, tree, rows in zip(running, trees, logits, strict=True):
+            laws = TargetLaws(rows, sequence.warper, tree)
+            verdict = self.verifier(tree, laws, sequence.chance, sequence.carry)
+            verifying.append(clock.lap())
+            progress.append(self._emit(sequence, tree, rows, verdict))
+        for item, seconds in zip(progress, verifying, strict=True):
+            item.sequence.stats.seconds["verify"] += seconds
+        others = clock.lap()
+        for sequence in running:
+            spent = sequence.stats.seconds
+            spent["draft"] += drafting / len(running)
+            spent["target"] += scoring / len(running)
+            spent["other"] += others / len(running)
+        return progress
+
+    def _admit(self) -> None:
+        while self.waiting:
+            sequence = self.waiting[0]
+            try:
+                slot = self.target.open()
+            except NoFreeSlot:
+                break
+            if self.drafter is not None:
+                try:
+                    sequence.handle = self.drafter.open(
+                        sequence.prompt, sequence.params, self.target.vocab_size
+                    )
+                except NoFreeSlot:
+                    self.target.close(slot)
+                    break
+            self.waiting.popleft()
+            sequence.slot = slot
+            self.running.append(sequence)
+            clock = Clock(self.target.device)
+            self.target.prefill(slot, sequence.prompt[:-1])
+            sequence.stats.seconds["target"] += clock.lap()
+        if self.waiting and not self.running:
+            raise InvalidInput("The models' slots are all in use elsewhere; load more slots.")
+
+    def _release(self, sequence: Sequence) -> None:
+        self.running.remove(sequence)
+        self.target.close(sequence.slot)
+        if self.drafter is not None:
+            self.drafter.close(sequence.handle)
+
+    def _draft_length(self, sequence: Sequence) -> int:
+        """Never longer than what may still be emitted: a round always adds one more token."""
+        if self.drafter is None:
+            return 0
+        return min(self.drafter.draft_length, sequence.remaining - 1)
+
+    def _draft(self, running: Seq[Sequence], lengths: Seq[int]) -> list[DraftTree]:
+        if self.drafter is None:
+            return [DraftTree.rooted_at(s.output[-1] if s.output else s.prompt[-1]) for s in running]
+        return self.drafter.propose(
+            [
+                DraftRequest(s.handle, s.tokens, length, s.carry_left, s.chance)
+                for s, length in zip(running, lengths, strict=True)
+            ]
+        )
+
+    def _emit(
+        self, sequence: Sequence, tree: DraftTree, logits: torch.Tensor, verdict: Verdict
+    ) -> Progress:
+        """Take over the verdict: tokens, cache, carry, figures; release what has ended."""
+        tokens = [*(tree.tokens[node] for node in verdict.path), verdict.token]
+        last = verdict.path[-1] if verdict.path else 0
+        final: Origin = "residual" if tree.entries[last] else "bonus"
+        origins: list[Origin] = [*("draft" for _ in verdict.path), final]
+        kept, shown = sequence.accept(tokens)
+        sequence.origins += origins[:kept]
+        if sequence.params.logprobs is not None:
+            for node, token in zip([0, *verdict.path][:kept], tokens, strict=False):
+                sequence.logprobs.append(
+                    _logprob(logits[node], token, sequence.params.logprobs)
+                )
+        sequence.carry = verdict.carry
+        self._record(sequence, tree, len(verdict.path), kept)
+        if sequence.finish_reason is not None:
+            self._release(sequence)
+        else:
+            self.target.commit(sequence.slot, [0, *verdict.path])
+        return Progress(sequence, tokens[:kept], origins[:kept], shown)
+
+    def _record(self, sequence: Sequence, tree: DraftTree, accepted: int, kept: int) -> None:
+        stats = sequence.stats
+        stats.rounds += 1
+        stats.target_calls += 1
+        stats.tokens += kept
+        stats.drafted += sum(len(entries) for entries in tree.entries)
+        stats.accepted += min(accepted, kept)
+        full_length = self.drafter.draft_length if self.drafter else 0
+        if kept == accepted + 1 and tree.depth == full_length:
+            stats.full_rounds += 1
+            stats.full_tokens += kept
+            stats.accepted_fractions += accepted / full_length if full_length else 0.0
+
+
+def _logprob(logits: torch.Tensor, token: int, count: int) -> TokenLogprob:
+    logprobs = torch.log_softmax(logits.float(), dim=-1)
+    values, ids = logprobs.topk(min(count, logprobs.numel()))
+    top = list(zip(ids.tolist(), values.tolist(), strict=True))
+    return TokenLogprob(token, float(logprobs[token]), top)
+
+
+def _check_shape(verifier: Verifier, drafter: Drafter) -> None:
+    if verifier.drafts == "one" and drafter.drafts != "one":
+        raise InvalidInput(
+            f"The verifier {verifier.name!r} takes one draft; use num_drafts=1, or another method."
+        )
+    if verifier.drafts == "iid" and drafter.drafts == "any":
+        raise InvalidInput(
+            f"The verifier {verifier.name!r} takes independent drafts from a model; verify this "
+            "drafter's trees with 'traversal' or 'specinfer'."
+        )
+
+
+def _check_vocabulary(target: LanguageModel, draft: LanguageModel) -> None:
+    if target.tokenizer is None or draft.tokenizer is None:
+        if target.vocab_size != draft.vocab_size:
+            raise InvalidInput(
+                f"Target and draft differ in vocabulary size ({target.vocab_size} and "
+                f"{draft.vocab_size}); a draft must share the target's vocabulary."
+            )
+    elif target.tokenizer.get_vocab() != draft.tokenizer.get_vocab():
+        raise InvalidInput(
+            "Target and draft have different tokenizers; take a draft of the target's own family."
+        )

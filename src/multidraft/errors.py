@@ -1,0 +1,21 @@
+"""Every error a user can cause. Each message is one sentence: what was wrong, and what to do."""
+
+
+class MultidraftError(Exception):
+    """Base of all errors raised on purpose; the command line prints it and exits with 2."""
+
+
+class InvalidInput(MultidraftError, ValueError):
+    """A parameter, prompt or combination of parts that cannot work."""
+
+
+class ModelUnavailable(MultidraftError):
+    """A model that cannot be had: unknown name, no network, no disk space, a broken download."""
+
+
+class UnsupportedModel(MultidraftError):
+    """A model or file of a kind the engine cannot run exactly."""
+
+
+class InvalidLogits(MultidraftError):
+    """A model produced logits that define no law: NaN, +inf, or nothing but -inf."""
