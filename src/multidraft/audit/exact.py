@@ -121,9 +121,7 @@ def analyse(
     """
     verifier = get_verifier(verifier)
     target_model, draft_model = model_of(target), model_of(draft)
-    drafter = ModelDrafter(
-        draft_model, 1 if verifier.drafts == "one" else num_drafts, draft_length
-    )
+    drafter = ModelDrafter(draft_model, 1 if verifier.drafts == "one" else num_drafts, draft_length)
     return analyse_rounds(verifier, target_model, drafter, [draft_length], draft_length + 1)
 
 
@@ -250,4 +248,3 @@ class _Enumerator:
                         longer[(*prefix, token)] = probability * p
             law = longer
         return law
-

@@ -43,10 +43,14 @@ class Drafter(Protocol):
         model: the draft model, or None where there is none.
     """
 
-    drafts: Literal["one", "iid", "any"]
-    draft_length: int
-    max_nodes: int
-    model: LanguageModel | None
+    @property
+    def drafts(self) -> Literal["one", "iid", "any"]: ...
+    @property
+    def draft_length(self) -> int: ...
+    @property
+    def max_nodes(self) -> int: ...
+    @property
+    def model(self) -> LanguageModel | None: ...
 
     def open(self, prompt: Sequence[int], params: SamplingParams, vocab_size: int) -> int:
         """Begin a sequence; returns its handle. ``vocab_size`` is the target's, the width of

@@ -73,7 +73,7 @@ class ModelDrafter:
         self.num_drafts = num_drafts
         self.draft_length = draft_length
         self.temperature = temperature
-        self.drafts: Literal["one", "iid"] = "one" if num_drafts == 1 else "iid"
+        self.drafts: Literal["one", "iid", "any"] = "one" if num_drafts == 1 else "iid"
         self.max_nodes = num_drafts * draft_length
         self._states: dict[int, _State] = {}
 
@@ -109,9 +109,7 @@ class ModelDrafter:
                 for node, row in zip(frontiers[i], rows, strict=True):
                     row = resized(row, state.vocab_size)
                     tree.laws[node] = state.warper.law(row, tree.path_tokens(node))
-                frontiers[i] = (
-                    self._draw(request, tree) if depth < request.draft_length else []
-                )
+                frontiers[i] = self._draw(request, tree) if depth < request.draft_length else []
             active = [i for i in active if levels[i] > depth + 1]
             if not active:
                 break
@@ -158,7 +156,9 @@ class ModelDrafter:
             return
         path = list(range(state.behind))
         node: int | None = ROOT
-        for token in tokens[self.model.length(state.slot) + state.behind :]:
+        # The last token may be in the tree too (a residual draw that another draft held); it stays
+        # out, as its logits are needed anew.
+        for token in tokens[self.model.length(state.slot) + state.behind : -1]:
             node = state.tree.child(node, token) if node is not None else None
             if node is None or node not in state.scored:
                 break

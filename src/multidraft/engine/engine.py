@@ -55,9 +55,7 @@ class Engine:
             with different vocabularies.
     """
 
-    def __init__(
-        self, target: LanguageModel, drafter: Drafter | None, verifier: str | Verifier
-    ):
+    def __init__(self, target: LanguageModel, drafter: Drafter | None, verifier: str | Verifier):
         self.target = target
         self.verifier = get_verifier(verifier)
         self.waiting: deque[Sequence] = deque()
@@ -106,10 +104,34 @@ class Engine:
             key: names the random stream; None takes one from the system's entropy.
 
         Raises:
+            InvalidInput: see `check`.
+        """
+        self.check(prompt, params)
+        target = self.target
+        text = None
+        if target.tokenizer is not None:
+            special = frozenset(target.tokenizer.all_special_ids)
+            text = TextStream(target.tokenizer, params.stop, special)
+        eos: frozenset[int] = frozenset() if params.ignore_eos else target.eos_token_ids
+        sequence = Sequence(
+            prompt=list(prompt),
+            params=params,
+            chance=RandomChance(key),
+            warper=Warper(params, prompt, target.vocab_size, target.device),
+            text=text,
+            stop_ids=eos | frozenset(params.stop_token_ids),
+        )
+        self.waiting.append(sequence)
+        return sequence
+
+    def check(self, prompt: Seq[int], params: SamplingParams) -> None:
+        """Refuse what cannot be decoded.
+
+        Raises:
             InvalidInput: an empty prompt, ids outside the vocabulary, prompt + max_tokens beyond
                 the context, or stop strings for a model without a tokenizer.
         """
-        target, prompt = self.target, list(prompt)
+        target = self.target
         if not prompt:
             raise InvalidInput("The prompt is empty; give at least one token.")
         if not all(0 <= token < target.vocab_size for token in prompt):
@@ -120,22 +142,8 @@ class Engine:
                 f"context of {self.max_length} tokens; shorten one of them or load the models "
                 "with a larger max_length."
             )
-        text = None
-        if target.tokenizer is not None:
-            text = TextStream(target.tokenizer, params.stop)
-        elif params.stop:
+        if params.stop and target.tokenizer is None:
             raise InvalidInput("Stop strings need a model with a tokenizer; use stop_token_ids.")
-        eos = frozenset() if params.ignore_eos else target.eos_token_ids
-        sequence = Sequence(
-            prompt=prompt,
-            params=params,
-            chance=RandomChance(key),
-            warper=Warper(params, prompt, target.vocab_size, target.device),
-            text=text,
-            stop_ids=eos | frozenset(params.stop_token_ids),
-        )
-        self.waiting.append(sequence)
-        return sequence
 
     def cancel(self, sequence: Sequence) -> None:
         """End a sequence where it is. Does nothing if it has ended already."""
@@ -229,7 +237,9 @@ class Engine:
 
     def _draft(self, running: Seq[Sequence], lengths: Seq[int]) -> list[DraftTree]:
         if self.drafter is None:
-            return [DraftTree.rooted_at(s.output[-1] if s.output else s.prompt[-1]) for s in running]
+            return [
+                DraftTree.rooted_at(s.output[-1] if s.output else s.prompt[-1]) for s in running
+            ]
         return self.drafter.propose(
             [
                 DraftRequest(s.handle, s.tokens, length, s.carry_left, s.chance)
@@ -244,14 +254,13 @@ class Engine:
         tokens = [*(tree.tokens[node] for node in verdict.path), verdict.token]
         last = verdict.path[-1] if verdict.path else 0
         final: Origin = "residual" if tree.entries[last] else "bonus"
-        origins: list[Origin] = [*("draft" for _ in verdict.path), final]
+        origins: list[Origin] = ["draft"] * len(verdict.path)
+        origins.append(final)
         kept, shown = sequence.accept(tokens)
         sequence.origins += origins[:kept]
         if sequence.params.logprobs is not None:
             for node, token in zip([0, *verdict.path][:kept], tokens, strict=False):
-                sequence.logprobs.append(
-                    _logprob(logits[node], token, sequence.params.logprobs)
-                )
+                sequence.logprobs.append(_logprob(logits[node], token, sequence.params.logprobs))
         sequence.carry = verdict.carry
         self._record(sequence, tree, len(verdict.path), kept)
         if sequence.finish_reason is not None:

@@ -85,6 +85,10 @@ class Sequence:
         return self.prompt + self.output
 
     @property
+    def last_token(self) -> int:
+        return self.output[-1] if self.output else self.prompt[-1]
+
+    @property
     def remaining(self) -> int:
         """Tokens it may still emit."""
         return self.params.max_tokens - len(self.output)
@@ -134,4 +138,3 @@ class Sequence:
             prompt_index=prompt_index,
             sample_index=sample_index,
         )
-

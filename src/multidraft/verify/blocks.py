@@ -41,7 +41,7 @@ def traversal(tree: DraftTree, target_law: LawOf, chance: Chance, carry: Carry) 
             else:
                 left, mass = residual(law, proposal, a)
             if left is not None:
-                law, a = left, mass / (mass + 1.0 - a)
+                law, a = left, mass / (mass + (1.0 - a))  # in this order a = 1 stays exactly 1
             elif a < 1.0:
                 return None  # no weight left here: every later child, and the node, is rejected
             # else: mass + 1 − a = 0, the node accepts with certainty from its unchanged law

@@ -73,7 +73,9 @@ def spectr_gbv(tree: DraftTree, target_law: LawOf, chance: Chance, carry: Carry)
             break
         if chain[:t] != path:
             continue
-        accepted, log_weight, carry = _greedy_block(tree, chain[t:], node, target_law, chance, carry)
+        accepted, log_weight, carry = _greedy_block(
+            tree, chain[t:], node, target_law, chance, carry
+        )
         path = chain[: t + accepted]
         node = path[-1] if path else ROOT
         if len(path) < length:

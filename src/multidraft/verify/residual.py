@@ -19,7 +19,9 @@ def residual(
     return left.div_(mass), mass
 
 
-def without(law: torch.Tensor, token: int, weight: float = 1.0) -> tuple[torch.Tensor | None, float]:
+def without(
+    law: torch.Tensor, token: int, weight: float = 1.0
+) -> tuple[torch.Tensor | None, float]:
     """`residual` against the point mass on ``token`` (a chosen, not a drawn, proposal).
 
     As weight·law(token) <= 1, exactly that token's share goes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import torch
@@ -60,7 +61,7 @@ def k_seq(law: torch.Tensor, draft: torch.Tensor, n: int) -> tuple[float, float]
     """The division factor of K-SEQ for n i.i.d. drafts, and (1 − (1 − b)^n)/b.
 
     With b(rho) = sum min(p, q/rho), rho in [1, n] solves 1 − (1 − b)^n = rho·b. Any rho from the
-    solution upwards is lossless, so bisection returns the upper end.
+    solution upwards is lossless, so the search returns the upper end of its bracket.
     """
     shared = ((draft > 0) & (law > 0)).nonzero().squeeze(1)  # b needs no other token
     p, q = draft[shared], law[shared]
@@ -68,17 +69,28 @@ def k_seq(law: torch.Tensor, draft: torch.Tensor, n: int) -> tuple[float, float]
     def overlap(rho: float) -> float:
         return min(1.0, float(torch.minimum(p, q / rho).sum()))
 
+    def excess(rho: float) -> float:
+        b = overlap(rho)
+        return _at_least_one(b, n) - rho * b
+
     low, high = 1.0, float(n)
-    resolution = torch.finfo(law.dtype).eps
-    while n > 1 and high - low > resolution * high:
-        middle = (low + high) / 2
-        b = overlap(middle)
-        if _at_least_one(b, n) > middle * b:
-            low = middle
-        else:
-            high = middle
-        if middle in (low, high) and high - low <= 2 * resolution:
+    tolerance = 4 * torch.finfo(law.dtype).eps * n
+    if n == 1 or (at_low := excess(low)) <= 0.0:
+        high = low
+    at_high = excess(high)
+    for i in itertools.count():
+        if high - low <= tolerance:
             break
+        # Regula falsi, kept a tolerance inside the bracket so that both ends close in, with a
+        # bisection every third time against its slow cases.
+        rho = (low + high) / 2
+        if i % 3 and at_low > at_high:
+            rho = low + (high - low) * at_low / (at_low - at_high)
+            rho = min(max(rho, low + tolerance / 2), high - tolerance / 2)
+        if (value := excess(rho)) > 0.0:
+            low, at_low = rho, value
+        else:
+            high, at_high = rho, value
     b = overlap(high)
     return high, _at_least_one(b, n) / b if b > 0 else 0.0
 

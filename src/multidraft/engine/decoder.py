@@ -1,0 +1,183 @@
+"""What users call: prompts in, texts out."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+from multidraft.draft.base import Drafter
+from multidraft.engine.engine import Engine
+from multidraft.engine.sequence import Origin, Result, Sequence
+from multidraft.errors import InvalidInput
+from multidraft.models.base import LanguageModel
+from multidraft.sampling import SamplingParams
+from multidraft.verify import Verifier
+
+Messages = Seq[Mapping[str, Any]]
+#: Text, token ids, or chat messages such as ``[{"role": "user", "content": "…"}]``.
+Prompt = str | Seq[int] | Messages
+
+#: The method used where none is named.
+DEFAULT_VERIFIER = "traversal"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One streamed piece; ``print(piece, end="")`` shows its text.
+
+    Attributes:
+        text: new text, "" while a possible stop string or an unfinished character is held back.
+        token_ids: new tokens.
+        origins: where each came from.
+        result: the whole result, on the last piece only.
+    """
+
+    text: str
+    token_ids: list[int]
+    origins: list[Origin]
+    result: Result | None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Decoder:
+    """Decodes with a target model, a drafter and a verification method.
+
+    Args:
+        target: the model whose law the output has.
+        drafter: who proposes tokens; None for plain autoregressive decoding.
+        verifier: a method's name (see `multidraft.verify.VERIFIERS`) or a `Verifier`. Default:
+            "traversal", which takes any drafter.
+
+    Raises:
+        InvalidInput: target and draft do not share a vocabulary, or the verifier is unknown or
+            does not fit the drafter.
+    """
+
+    def __init__(
+        self,
+        target: LanguageModel,
+        drafter: Drafter | None = None,
+        verifier: str | Verifier = DEFAULT_VERIFIER,
+    ):
+        self.engine = Engine(target, drafter, verifier)
+
+    @property
+    def target(self) -> LanguageModel:
+        return self.engine.target
+
+    def generate(
+        self,
+        prompts: Prompt | Seq[Prompt],
+        params: SamplingParams | Seq[SamplingParams] | None = None,
+    ) -> list[Result]:
+        """Decode prompts as one batch; more than the models have slots queue.
+
+        Args:
+            prompts: one prompt or a list; each is text, a list of token ids, or chat messages.
+            params: for all prompts, or one per prompt. Random streams: with one for all, prompt
+                i uses stream (seed, i); with a list, each uses stream (its seed, 0), the one it
+                has when decoded alone.
+
+        Returns:
+            Results in the order of the prompts, ``params.n`` for each, one after the other.
+
+        Raises:
+            InvalidInput: an empty or too long prompt, or one the target cannot encode.
+            InvalidLogits: a model produced logits that define no law.
+        """
+        encoded = [self.encode(prompt) for prompt in _as_list(prompts)]
+        per_prompt = _spread(params, len(encoded))
+        for tokens, (p, _) in zip(encoded, per_prompt, strict=True):
+            self.engine.check(tokens, p)
+        submitted: list[tuple[int, int, Sequence]] = []
+        try:
+            for i, (tokens, (p, key)) in enumerate(zip(encoded, per_prompt, strict=True)):
+                for j in range(p.n):
+                    submitted.append((i, j, self.engine.submit(tokens, p, (*key, j))))
+            while any(sequence.finish_reason is None for _, _, sequence in submitted):
+                self.engine.step()
+        finally:
+            for _, _, sequence in submitted:
+                self.engine.cancel(sequence)
+        return [sequence.result(i, j) for i, j, sequence in submitted]
+
+    def stream(self, prompt: Prompt, params: SamplingParams | None = None) -> Iterator[Piece]:
+        """Decode one prompt, yielding what each round gave. Closing the iterator cancels.
+
+        Raises:
+            InvalidInput, InvalidLogits: as `generate`; also for ``params.n`` above 1.
+        """
+        params = SamplingParams() if params is None else params
+        if params.n != 1:
+            raise InvalidInput("A stream has one sample; use generate for n > 1.")
+        (_, key) = _spread(params, 1)[0]
+        sequence = self.engine.submit(self.encode(prompt), params, (*key, 0))
+        return self._pieces(sequence)
+
+    def _pieces(self, sequence: Sequence) -> Iterator[Piece]:
+        try:
+            while sequence.finish_reason is None:
+                for progress in self.engine.step():
+                    if progress.sequence is sequence:
+                        result = sequence.result() if sequence.finish_reason else None
+                        yield Piece(progress.text, progress.token_ids, progress.origins, result)
+        finally:
+            self.engine.cancel(sequence)
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """Token ids of a prompt: text with the tokenizer's special tokens, chat messages through
+        its chat template.
+
+        Raises:
+            InvalidInput: text for a model without a tokenizer, messages without a template.
+        """
+        tokenizer = self.target.tokenizer
+        if isinstance(prompt, Seq) and _all(prompt, Integral):
+            return [int(token) for token in prompt]  # type: ignore[arg-type]
+        if not isinstance(prompt, str) and not (isinstance(prompt, Seq) and _all(prompt, Mapping)):
+            raise InvalidInput(
+                "A prompt is text, a list of token ids, or a list of chat messages; not "
+                f"{type(prompt).__name__}."
+            )
+        if tokenizer is None:
+            raise InvalidInput("This model has no tokenizer; give the prompt as token ids.")
+        if isinstance(prompt, str):
+            return list(tokenizer(prompt)["input_ids"])
+        if not tokenizer.chat_template:
+            raise InvalidInput("The target has no chat template; give the prompt as plain text.")
+        text = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
+        return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _all(prompt: Seq[Any], kind: type) -> bool:
+    return not isinstance(prompt, str) and all(isinstance(item, kind) for item in prompt)
+
+
+def _as_list(prompts: Any) -> list[Prompt]:
+    """One prompt of any kind, or several, as a list of prompts."""
+    single = isinstance(prompts, str) or (
+        len(prompts) > 0 and isinstance(prompts[0], (Integral, Mapping))
+    )
+    return [prompts] if single else list(prompts)
+
+
+def _spread(
+    params: SamplingParams | Seq[SamplingParams] | None, count: int
+) -> list[tuple[SamplingParams, tuple[int, ...]]]:
+    """Parameters and random stream of each prompt."""
+    if params is None:
+        params = SamplingParams()
+    if isinstance(params, SamplingParams):
+        seed = secrets.randbits(64) if params.seed is None else params.seed
+        return [(params, (seed, i)) for i in range(count)]
+    if len(params) != count:
+        raise InvalidInput(
+            f"{len(params)} SamplingParams for {count} prompts; give one for all, or one each."
+        )
+    return [(p, (secrets.randbits(64) if p.seed is None else p.seed, 0)) for p in params]
