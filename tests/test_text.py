@@ -230,6 +230,31 @@ def test_the_stop_completed_first_wins_and_of_equals_the_one_that_starts_first()
     ids = tokenizer.encode("xabcdy", add_special_tokens=False)
     assert run(tokenizer, ids, [], ["abcd", "bc"]).text == "xa"
     assert run(tokenizer, ids, [], ["bc", "abc"]).text == "x"
+    tokenizer = byte_level()
+    tokenizer.add_tokens(["xabcdy"])
+    ids = tokenizer.encode("xabcdy", add_special_tokens=False)
+    assert len(ids) == 1
+    assert run(tokenizer, ids, [], ["abcd", "bc"]).text == "xa"
+    assert run(tokenizer, ids, [], ["bc", "abc"]).text == "x"
+
+
+@ALL
+def test_a_stop_string_that_overlaps_itself(name):
+    tokenizer = TOKENIZERS[name]
+    for text, kept in (("dogggs", "dog"), ("doggogs", "doggogs")):
+        ids = tokenizer.encode(text, add_special_tokens=False)
+        assert run(tokenizer, ids, range(9), ["ggs"]).text == kept
+
+
+def test_a_bad_run_of_byte_tokens_is_shown_whole_once_it_is_over():
+    tokenizer = TOKENIZERS["byte_fallback"]
+    for after in (b"", b"A", b"ABCDEFGH", b"ABCDEFGHIJKL", "你好世界".encode()):
+        run_ids = tokenizer.convert_tokens_to_ids([f"<0x{b:02X}>" for b in b"\xff" + after])
+        ids = [*run_ids, *tokenizer.encode("fox", add_special_tokens=False)]
+        text = run(tokenizer, ids, []).text
+        assert text.endswith(" fox")
+        if len(run_ids) <= 9:
+            assert text == whole(tokenizer, ids)
 
 
 def test_a_stop_string_before_half_a_character_stops_at_its_own_token():

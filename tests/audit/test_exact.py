@@ -16,7 +16,7 @@ from multidraft.draft.base import DraftRequest
 from multidraft.errors import InvalidInput
 from multidraft.tree import ROOT, DraftTree
 from multidraft.verify import VERIFIERS, Verdict, Verifier
-from tests.audit.laws import GOLDEN, parse, random_laws
+from tests.audit.laws import GOLDEN, parse, prefixes, random_laws
 
 EXACT = 1e-12
 
@@ -75,8 +75,8 @@ def test_draft_equal_to_target_is_always_accepted(name):
 
 @pytest.mark.parametrize("name", VERIFIERS)
 def test_disjoint_supports_accept_nothing(name):
-    target = dict.fromkeys([(), (0,), (1,), (2,)], [0.6, 0.4, 0.0])
-    draft = dict.fromkeys([(), (0,), (1,), (2,)], [0.0, 0.0, 1.0])
+    target = {prefix: [0.6, 0.4, 0.0] for prefix in prefixes(3, 1)}
+    draft = {prefix: [0.0, 0.0, 1.0] for prefix in prefixes(3, 1)}
     report = analyse(name, target, draft, 2, 1)
     assert report.expected_accepted == 0.0
     assert report.max_error < EXACT

@@ -16,7 +16,7 @@ from multidraft.engine.sequence import Origin, Sequence, TokenLogprob
 from multidraft.errors import InvalidInput
 from multidraft.models.base import LanguageModel, NoFreeSlot
 from multidraft.sampling import SamplingParams, Warper
-from multidraft.text import TextStream
+from multidraft.text import TextStream, special_ids
 from multidraft.tree import DraftTree
 from multidraft.verify import Verdict, Verifier, get_verifier
 
@@ -110,8 +110,7 @@ class Engine:
         target = self.target
         text = None
         if target.tokenizer is not None:
-            special = frozenset(target.tokenizer.all_special_ids)
-            text = TextStream(target.tokenizer, params.stop, special)
+            text = TextStream(target.tokenizer, params.stop, special_ids(target.tokenizer))
         eos: frozenset[int] = frozenset() if params.ignore_eos else target.eos_token_ids
         sequence = Sequence(
             prompt=list(prompt),

@@ -107,16 +107,16 @@ def _greedy_block(
 
     for i in range(len(states) - 1, 0, -1):
         carry, laws, log_weight = states[i]
-        if log_weight >= 0.0:
+        weight = math.exp(min(log_weight, 0.0))
+        if weight == 1.0:
             return i, log_weight, carry  # h_i = 1: A − B = W − 1 >= 0
-        weight = math.exp(log_weight)
         if i == len(block):
             h = weight
         elif laws[-1] is None:
             h = 0.0
         else:
             surplus = residual_mass(laws[-1], tree.laws[block[i - 1]], weight)  # A; B = A + 1 − W
-            h = surplus / (surplus + 1.0 - weight)
+            h = surplus / (surplus + (1.0 - weight))
         if chance.accept(h):
             return i, log_weight, carry
     return 0, 0.0, states[0][0]
