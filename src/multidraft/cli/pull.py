@@ -9,9 +9,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
-from multidraft.models.disk import cache_folder, folder_bytes, show_bytes
-from multidraft.models.store import list_models, resolve
-
 
 def pull(
     names: Annotated[
@@ -29,6 +26,9 @@ def pull(
 
     What is there already is not fetched again; an interrupted pull goes on where it stopped.
     """
+    from multidraft.models.disk import folder_bytes, show_bytes
+    from multidraft.models.store import resolve
+
     out = Console(soft_wrap=True, highlight=False)
     for name in names:
         folder = resolve(name, revision)
@@ -37,6 +37,9 @@ def pull(
 
 def models() -> None:
     """List the models that can be named: what is there, its size and where it is."""
+    from multidraft.models.disk import cache_folder, show_bytes
+    from multidraft.models.store import list_models
+
     # Folded, never cut: names and paths are there to be copied.
     table = Table(
         Column("NAME", overflow="fold", min_width=27),

@@ -111,22 +111,45 @@ class Decoder:
         """Decode one prompt, yielding what each round gave. Closing the iterator cancels.
 
         Raises:
-            InvalidInput, InvalidLogits: as `generate`; also for ``params.n`` above 1.
+            InvalidInput, InvalidLogits: as `submit` and `generate`.
+        """
+        return self._pieces(self.submit(prompt, params))
+
+    def submit(self, prompt: Prompt, params: SamplingParams | None = None) -> Sequence:
+        """Queue one prompt and return its sequence; `Engine.step` moves it on.
+
+        Raises:
+            InvalidInput: as `generate`; also for ``params.n`` above 1.
         """
         params = SamplingParams() if params is None else params
         if params.n != 1:
             raise InvalidInput("A stream has one sample; use generate for n > 1.")
         (_, key) = _spread(params, 1)[0]
-        sequence = self.engine.submit(self.encode(prompt), params, (*key, 0))
-        return self._pieces(sequence)
+        tokens = self.encode(prompt)
+        self.engine.check(tokens, params)
+        return self._pieces(tokens, params, (*key, 0))
 
-    def _pieces(self, sequence: Sequence) -> Iterator[Piece]:
+    def _pieces(
+        self, prompt: list[int], params: SamplingParams, key: tuple[int, ...]
+    ) -> Iterator[Piece]:
+        # Submitted only once the first piece is asked for: a generator that was never started
+        # runs no `finally` when it is closed.
+        sequence = self.engine.submit(prompt, params, key)
+        given, shown, result = 0, 0, None
         try:
-            while sequence.finish_reason is None:
-                for progress in self.engine.step():
-                    if progress.sequence is sequence:
-                        result = sequence.result() if sequence.finish_reason else None
-                        yield Piece(progress.text, progress.token_ids, progress.origins, result)
+            while result is None:
+                # Others may step the engine between two pieces, so what is new is what was not
+                # yet given, whoever's step it came from.
+                if sequence.finish_reason is None and given == len(sequence.output):
+                    self.engine.step()
+                if sequence.finish_reason is not None:
+                    result = sequence.result()
+                elif given == len(sequence.output):
+                    continue  # still waiting for a slot
+                text = "" if sequence.text is None else sequence.text.text
+                new, told = slice(given, len(sequence.output)), shown
+                given, shown = new.stop, len(text)
+                yield Piece(text[told:], sequence.output[new], sequence.origins[new], result)
         finally:
             self.engine.cancel(sequence)
 
@@ -161,9 +184,14 @@ def _all(prompt: Seq[Any], kind: type) -> bool:
 
 def _as_list(prompts: Any) -> list[Prompt]:
     """One prompt of any kind, or several, as a list of prompts."""
-    single = isinstance(prompts, str) or (
-        len(prompts) > 0 and isinstance(prompts[0], (Integral, Mapping))
-    )
+    if isinstance(prompts, str):
+        return [prompts]
+    if not isinstance(prompts, Seq):
+        raise InvalidInput(
+            "Prompts are text, a list of token ids, a list of chat messages, or a list of such; "
+            f"not {type(prompts).__name__}."
+        )
+    single = len(prompts) > 0 and isinstance(prompts[0], (Integral, Mapping))
     return [prompts] if single else list(prompts)
 
 

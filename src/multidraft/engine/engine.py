@@ -60,6 +60,7 @@ class Engine:
         self.verifier = get_verifier(verifier)
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
+        self._interrupted = False
         self._drafter: Drafter | None = None
         self.drafter = drafter
 
@@ -78,20 +79,42 @@ class Engine:
             _check_shape(self.verifier, drafter)
             if drafter.model is not None:
                 _check_vocabulary(self.target, drafter.model)
-        for sequence in self.running:
-            if self._drafter is not None:
-                self._drafter.close(sequence.handle)
-            if drafter is not None:
-                sequence.handle = drafter.open(
-                    sequence.prompt, sequence.params, self.target.vocab_size
-                )
+            for sequence in (*self.running, *self.waiting):
+                _check_context(sequence.prompt, sequence.params, _context(self.target, drafter))
+        self._swap_handles(self._drafter, drafter)
         self._drafter = drafter
+
+    def _swap_handles(self, old: Drafter | None, new: Drafter | None) -> None:
+        """Move the running sequences from one drafter to another, or leave them all in place."""
+        if old is not None:  # all first: both drafters may take their slots from one model
+            for sequence in self.running:
+                old.close(sequence.handle)
+        opened: list[int] = []
+        try:
+            if new is not None:
+                for sequence in self.running:
+                    opened.append(self._open_draft(new, sequence))
+        except NoFreeSlot:
+            assert new is not None
+            for handle in opened:
+                new.close(handle)
+            if old is not None:
+                for sequence in self.running:
+                    sequence.handle = self._open_draft(old, sequence)
+            raise InvalidInput(
+                f"The new drafter has too few free slots for {len(self.running)} running "
+                "sequences; load its model with more slots."
+            ) from None
+        for sequence, handle in zip(self.running, opened, strict=False):
+            sequence.handle = handle
+
+    def _open_draft(self, drafter: Drafter, sequence: Sequence) -> int:
+        return drafter.open(sequence.prompt, sequence.params, self.target.vocab_size)
 
     @property
     def max_length(self) -> int:
         """The most tokens a sequence may have, prompt and output together."""
-        models = [self.target, self.drafter.model if self.drafter else None]
-        return min(model.max_length for model in models if model is not None)
+        return _context(self.target, self.drafter)
 
     def submit(
         self, prompt: Seq[int], params: SamplingParams, key: tuple[int, ...] | None = None
@@ -127,22 +150,19 @@ class Engine:
         """Refuse what cannot be decoded.
 
         Raises:
-            InvalidInput: an empty prompt, ids outside the vocabulary, prompt + max_tokens beyond
-                the context, or stop strings for a model without a tokenizer.
+            InvalidInput: an empty prompt, ids outside the vocabulary (``logit_bias`` included),
+                prompt + max_tokens beyond the context, or stop strings for a model without a
+                tokenizer.
         """
         target = self.target
         if not prompt:
             raise InvalidInput("The prompt is empty; give at least one token.")
         if not all(0 <= token < target.vocab_size for token in prompt):
             raise InvalidInput(f"The prompt has token ids outside 0..{target.vocab_size - 1}.")
-        if len(prompt) + params.max_tokens > self.max_length:
-            raise InvalidInput(
-                f"Prompt ({len(prompt)} tokens) and max_tokens ({params.max_tokens}) exceed the "
-                f"context of {self.max_length} tokens; shorten one of them or load the models "
-                "with a larger max_length."
-            )
+        _check_context(prompt, params, self.max_length)
         if params.stop and target.tokenizer is None:
             raise InvalidInput("Stop strings need a model with a tokenizer; use stop_token_ids.")
+        Warper(params, (), target.vocab_size)  # raises where logit_bias does not fit
 
     def cancel(self, sequence: Sequence) -> None:
         """End a sequence where it is. Does nothing if it has ended already."""
@@ -168,12 +188,16 @@ class Engine:
         Raises:
             InvalidLogits: a model produced logits that define no law.
         """
+        if self._interrupted:
+            self._resume()
+        self._interrupted = True
         self._admit()
-        running = list(self.running)
-        if not running:
-            return []
-        clock = Clock(self.target.device)
+        progress = self._round(list(self.running)) if self.running else []
+        self._interrupted = False
+        return progress
 
+    def _round(self, running: Seq[Sequence]) -> list[Progress]:
+        clock = Clock(self.target.device)
         lengths = [self._draft_length(sequence) for sequence in running]
         trees = self._draft(running, lengths)
         drafting = clock.lap()
@@ -182,14 +206,15 @@ class Engine:
         )
         scoring = clock.lap()
 
-        progress, verifying = [], []
+        # All verdicts first: an error then leaves every sequence as it was before the round.
+        verdicts = []
         for sequence, tree, rows in zip(running, trees, logits, strict=True):
             laws = TargetLaws(rows, sequence.warper, tree)
-            verdict = self.verifier(tree, laws, sequence.chance, sequence.carry)
-            verifying.append(clock.lap())
-            progress.append(self._emit(sequence, tree, rows, verdict))
-        for item, seconds in zip(progress, verifying, strict=True):
-            item.sequence.stats.seconds["verify"] += seconds
+            verdicts.append(self.verifier(tree, laws, sequence.chance, sequence.carry))
+            sequence.stats.seconds["verify"] += clock.lap()
+        progress = [
+            self._emit(*parts) for parts in zip(running, trees, logits, verdicts, strict=True)
+        ]
         others = clock.lap()
         for sequence in running:
             spent = sequence.stats.seconds
@@ -198,29 +223,40 @@ class Engine:
             spent["other"] += others / len(running)
         return progress
 
+    def _resume(self) -> None:
+        """After a step that an exception left halfway: drop what it scored, catch up with what it
+        emitted, and begin the drafts anew."""
+        for sequence in self.running:
+            slot, committed = sequence.slot, sequence.tokens[:-1]
+            self.target.truncate(slot, min(self.target.length(slot), len(committed)))
+            self.target.prefill(slot, committed[self.target.length(slot) :])
+        self._swap_handles(self._drafter, self._drafter)
+
     def _admit(self) -> None:
         while self.waiting:
             sequence = self.waiting[0]
             try:
-                slot = self.target.open()
+                self._open(sequence)
             except NoFreeSlot:
                 break
-            if self.drafter is not None:
-                try:
-                    sequence.handle = self.drafter.open(
-                        sequence.prompt, sequence.params, self.target.vocab_size
-                    )
-                except NoFreeSlot:
-                    self.target.close(slot)
-                    break
             self.waiting.popleft()
-            sequence.slot = slot
             self.running.append(sequence)
             clock = Clock(self.target.device)
-            self.target.prefill(slot, sequence.prompt[:-1])
+            self.target.prefill(sequence.slot, sequence.prompt[:-1])
             sequence.stats.seconds["target"] += clock.lap()
         if self.waiting and not self.running:
             raise InvalidInput("The models' slots are all in use elsewhere; load more slots.")
+
+    def _open(self, sequence: Sequence) -> None:
+        """A slot of the target and a handle of the drafter, or neither."""
+        slot = self.target.open()
+        try:
+            if self.drafter is not None:
+                sequence.handle = self._open_draft(self.drafter, sequence)
+        except BaseException:
+            self.target.close(slot)
+            raise
+        sequence.slot = slot
 
     def _release(self, sequence: Sequence) -> None:
         self.running.remove(sequence)
@@ -287,6 +323,20 @@ def _logprob(logits: torch.Tensor, token: int, count: int) -> TokenLogprob:
     values, ids = logprobs.topk(min(count, logprobs.numel()))
     top = list(zip(ids.tolist(), values.tolist(), strict=True))
     return TokenLogprob(token, float(logprobs[token]), top)
+
+
+def _context(target: LanguageModel, drafter: Drafter | None) -> int:
+    models = [target, drafter.model if drafter else None]
+    return min(model.max_length for model in models if model is not None)
+
+
+def _check_context(prompt: Seq[int], params: SamplingParams, context: int) -> None:
+    if len(prompt) + params.max_tokens > context:
+        raise InvalidInput(
+            f"Prompt ({len(prompt)} tokens) and max_tokens ({params.max_tokens}) exceed the "
+            f"context of {context} tokens; shorten one of them or load the models with a larger "
+            "max_length."
+        )
 
 
 def _check_shape(verifier: Verifier, drafter: Drafter) -> None:

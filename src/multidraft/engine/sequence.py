@@ -61,7 +61,7 @@ class Result:
     sample_index: int = 0
 
 
-@dataclass
+@dataclass(eq=False)  # each is itself: two may well hold the same tokens
 class Sequence:
     """State of one sequence between rounds. Read it, but leave changing it to the engine."""
 

@@ -16,7 +16,7 @@ VERIFIERS: dict[str, Verifier] = {
     for verifier in (
         Verifier(
             "token",
-            "standard speculative decoding: one draft, token by token",
+            "standard speculative decoding, token by token",
             "Leviathan et al. 2023; Chen et al. 2023",
             "one",
             False,
@@ -32,7 +32,7 @@ VERIFIERS: dict[str, Verifier] = {
         ),
         Verifier(
             "spectr",
-            "K-SEQ: several i.i.d. drafts, token by token, with a tuned division factor",
+            "K-SEQ, token by token, with a tuned division factor",
             "Sun et al. 2023",
             "iid",
             False,
@@ -40,7 +40,7 @@ VERIFIERS: dict[str, Verifier] = {
         ),
         Verifier(
             "block",
-            "block verification: one draft, judged as a whole",
+            "block verification: the draft is judged as a whole",
             "Sun et al. 2024",
             "one",
             False,
@@ -48,7 +48,7 @@ VERIFIERS: dict[str, Verifier] = {
         ),
         Verifier(
             "greedy-block",
-            "greedy block verification: one draft, with a rewritten law carried on",
+            "greedy block verification, with a rewritten law carried on",
             "Sun et al. 2024, appendix",
             "one",
             True,
@@ -56,7 +56,7 @@ VERIFIERS: dict[str, Verifier] = {
         ),
         Verifier(
             "spectr-gbv",
-            "several i.i.d. drafts, each greedily verified as a block, with a carry",
+            "each draft greedily verified as a block, with a carry",
             "Lin et al. 2026",
             "iid",
             True,
@@ -64,7 +64,7 @@ VERIFIERS: dict[str, Verifier] = {
         ),
         Verifier(
             "multipath",
-            "the best of several i.i.d. drafts by a known rule, verified as a block",
+            "the best draft by a known rule, verified as a block",
             "Thomas and Pal 2026; Hu et al. 2025",
             "iid",
             False,
@@ -72,7 +72,7 @@ VERIFIERS: dict[str, Verifier] = {
         ),
         Verifier(
             "traversal",
-            "block verification over any draft tree, deepest node first",
+            "block verification over a tree, deepest node first",
             "Weng et al. 2025",
             "any",
             False,

@@ -1,0 +1,248 @@
+"""`multidraft generate`: one prompt, streamed; or several methods side by side on it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from multidraft.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from multidraft.engine import Decoder, Result
+    from multidraft.engine.decoder import Prompt
+    from multidraft.models import LanguageModel
+    from multidraft.sampling import SamplingParams
+
+
+def generate(
+    prompt: Annotated[
+        str | None, typer.Argument(help="The prompt; without it, --file or standard input.")
+    ] = None,
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target", "-t", help="Model whose law the output has: an id, hub id or folder."
+        ),
+    ] = ...,  # type: ignore[assignment]
+    draft: Annotated[
+        str | None, typer.Option("--draft", "-d", help="Draft model; without one, plain decoding.")
+    ] = None,
+    verifier: Annotated[
+        str | None,
+        typer.Option("--verifier", "-v", help="See `multidraft verifiers`.  [traversal]"),
+    ] = None,
+    num_drafts: Annotated[
+        int | None, typer.Option("--num-drafts", "-K", min=1, help="Drafts a round.  [3]")
+    ] = None,
+    draft_length: Annotated[
+        int | None, typer.Option("--draft-length", "-L", min=1, help="Tokens a draft.  [4]")
+    ] = None,
+    draft_temperature: Annotated[
+        float | None, typer.Option(min=0.0, help="The draft's own temperature.")
+    ] = None,
+    max_tokens: Annotated[int, typer.Option("--max-tokens", "-m")] = 256,
+    temperature: Annotated[float, typer.Option("--temperature", "-T", help="0 is greedy.")] = 1.0,
+    top_p: Annotated[float, typer.Option()] = 1.0,
+    top_k: Annotated[int, typer.Option(help="0 is off.")] = 0,
+    min_p: Annotated[float, typer.Option()] = 0.0,
+    repetition_penalty: Annotated[float, typer.Option()] = 1.0,
+    presence_penalty: Annotated[float, typer.Option()] = 0.0,
+    frequency_penalty: Annotated[float, typer.Option()] = 0.0,
+    stop: Annotated[list[str] | None, typer.Option(help="Stop string; may be repeated.")] = None,
+    ignore_eos: Annotated[
+        bool, typer.Option("--ignore-eos", help="Go on past end tokens.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(help="Without one, a fresh one is taken.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="Read the prompt from a file.")
+    ] = None,
+    chat: Annotated[
+        bool | None,
+        typer.Option(
+            "--chat/--raw",
+            help="Through the chat template, or as it is.  [--chat where there is a template]",
+        ),
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16, float16 or auto.")] = "auto",
+    device: Annotated[
+        str | None, typer.Option(help="A torch device.  [a GPU where there is one]")
+    ] = None,
+    max_length: Annotated[int | None, typer.Option(help="Context to reserve.")] = None,
+    show_drafts: Annotated[
+        bool, typer.Option("--show-drafts", help="Colour each token by its origin.")
+    ] = False,
+    compare: Annotated[
+        str | None,
+        typer.Option(help="Methods to run in turn on the prompt, such as ar,token,spectr-gbv."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Generate text for one prompt, streamed as it comes, with one line of figures at the end."""
+    text = _read_prompt(prompt, file)
+    seed = secrets.randbits(32) if seed is None else seed
+    if show_drafts and (as_json or compare):
+        raise InvalidInput("--show-drafts goes with neither --json nor --compare; choose one.")
+    if draft is None and (compare or verifier or num_drafts or draft_length):
+        raise InvalidInput("--compare, --verifier, -K and -L need a draft model; add --draft.")
+    if compare and verifier:
+        raise InvalidInput("--compare names the methods itself; leave --verifier out.")
+
+    from multidraft.bench.compare import PLAIN, decoder_for, parse_methods
+    from multidraft.engine.decoder import DEFAULT_VERIFIER
+    from multidraft.models import load_model
+    from multidraft.sampling import SamplingParams
+    from multidraft.verify import get_verifier
+
+    # Everything that can be refused is refused before the models are loaded.
+    params = SamplingParams(
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
+        presence_penalty=presence_penalty,
+        frequency_penalty=frequency_penalty,
+        max_tokens=max_tokens,
+        stop=tuple(stop or ()),
+        ignore_eos=ignore_eos,
+        seed=seed,
+    )
+    if compare:
+        methods = parse_methods(compare)
+    elif draft is None:
+        methods = [PLAIN]
+    else:
+        methods = [verifier or DEFAULT_VERIFIER]
+        if num_drafts and num_drafts > 1 and get_verifier(methods[0]).drafts == "one":
+            raise InvalidInput(f"The verifier {verifier!r} takes one draft; leave -K out.")
+
+    def load(name: str) -> LanguageModel:
+        with Console(stderr=True).status(f"Loading {name}"):
+            return load_model(name, dtype=dtype, device=device, max_length=max_length, slots=1)
+
+    target_model = load(target)
+    draft_model = load(draft) if draft else None
+    decoders = {
+        method: decoder_for(
+            method, target_model, draft_model, num_drafts or 3, draft_length or 4, draft_temperature
+        )
+        for method in methods
+    }
+    request = _as_request(text, chat, target_model)
+    if compare:
+        _compare(decoders, request, params, as_json)
+    else:
+        _generate(decoders[methods[0]], request, params, show_drafts, as_json)
+
+
+def _generate(
+    decoder: Decoder, request: Prompt, params: SamplingParams, show_drafts: bool, as_json: bool
+) -> None:
+    from multidraft.cli.interrupt import interruptible
+    from multidraft.cli.show import colour_printer, figures, legend, print_text, run
+
+    assert params.seed is not None
+    show: Any = None if as_json else print_text
+    if show_drafts:
+        show = colour_printer(decoder, tuple(params.stop))
+    with interruptible() as interrupted:
+        result = run(decoder, decoder.submit(request, params), interrupted, show)
+    if as_json:
+        print(json.dumps(_as_dict(result, params.seed), ensure_ascii=False))
+    else:
+        print()
+    notes = Console(stderr=True, highlight=False, soft_wrap=True)
+    if show_drafts:
+        notes.print(legend())
+    notes.print(figures(result, params.seed), style="dim", markup=False)
+    if result.finish_reason == "cancelled":
+        raise typer.Exit(130)
+
+
+def _compare(
+    decoders: dict[str, Decoder], request: Prompt, params: SamplingParams, as_json: bool
+) -> None:
+    from multidraft.bench.compare import Comparison, compare
+    from multidraft.cli.interrupt import interruptible
+    from multidraft.cli.show import comparison_table, run
+
+    notes = Console(stderr=True)
+    rows: list[Comparison] = []
+    with interruptible() as interrupted:
+        runs = compare(decoders, request, params, lambda d, s: run(d, s, interrupted))
+        with notes.status("") as status:
+            for method in decoders:
+                status.update(f"Running {method}")
+                rows.append(next(runs))
+                if interrupted():
+                    break
+    if as_json:
+        seed = params.seed or 0
+        print(
+            json.dumps(
+                [
+                    {
+                        "method": row.method,
+                        "num_drafts": row.num_drafts,
+                        "draft_length": row.draft_length,
+                        "speed_up": row.speed_up,
+                        **_as_dict(row.result, seed),
+                    }
+                    for row in rows
+                ],
+                ensure_ascii=False,
+            )
+        )
+    else:
+        out = Console(highlight=False)
+        out.print(rows[-1].result.text, markup=False, soft_wrap=True)
+        out.print()
+        out.print(comparison_table(rows))
+        out.print(f"The text is {rows[-1].method}'s; seed {params.seed}.", style="dim")
+    if rows[-1].result.finish_reason == "cancelled":
+        raise typer.Exit(130)
+
+
+def _as_dict(result: Result, seed: int) -> dict[str, object]:
+    return {
+        "text": result.text,
+        "token_ids": result.token_ids,
+        "finish_reason": result.finish_reason,
+        "origins": result.origins,
+        "seed": seed,
+        "stats": result.stats.to_dict(),
+    }
+
+
+def _read_prompt(prompt: str | None, file: Path | None) -> str:
+    if prompt is not None and file is not None:
+        raise InvalidInput("Give the prompt as an argument or with --file, not both.")
+    if file is not None:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            raise InvalidInput(f"Cannot read the prompt from {file}: {reason}.") from None
+    elif prompt is not None and prompt != "-":
+        text = prompt
+    elif sys.stdin.isatty():
+        raise InvalidInput("No prompt: give it as an argument, with --file, or on standard input.")
+    else:
+        text = sys.stdin.read()
+    if not text:
+        raise InvalidInput("The prompt is empty.")
+    return text
+
+
+def _as_request(text: str, chat: bool | None, target: LanguageModel) -> Prompt:
+    if target.tokenizer is None:
+        raise InvalidInput("The target has no tokenizer, so it cannot read text.")
+    if chat is None:
+        chat = bool(target.tokenizer.chat_template)
+    return [{"role": "user", "content": text}] if chat else text

@@ -1,0 +1,117 @@
+"""Showing a generation as it runs, and its figures."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from multidraft.bench.compare import Comparison
+from multidraft.engine import Decoder, Result, Sequence, Stats
+from multidraft.engine.stats import PHASES
+from multidraft.text import TextStream, special_ids
+
+#: By origin of the token: an accepted draft, a residual draw, a draw from the target's own law.
+COLOURS = {"draft": "green", "residual": "red", "bonus": "cyan"}
+
+
+def run(
+    decoder: Decoder,
+    sequence: Sequence,
+    interrupted: Callable[[], bool],
+    show: Callable[[str, list[int], list[Any]], None] | None = None,
+) -> Result:
+    """Step one sequence to its end, or until interrupted; each round's text goes to ``show``."""
+    while sequence.finish_reason is None:
+        if interrupted():
+            decoder.engine.cancel(sequence)
+            break
+        for progress in decoder.engine.step():
+            if show is not None:
+                show(progress.text, progress.token_ids, progress.origins)
+    return sequence.result()
+
+
+def print_text(text: str, _token_ids: list[int], _origins: list[Any]) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def colour_printer(decoder: Decoder, stop: tuple[str, ...]) -> Callable[..., None]:
+    """Prints each token in its origin's colour."""
+    tokenizer = decoder.target.tokenizer
+    stream = TextStream(tokenizer, stop, special_ids(tokenizer))
+    console = Console(highlight=False, soft_wrap=True)
+
+    def show(_text: str, token_ids: list[int], origins: list[str]) -> None:
+        for token, origin in zip(token_ids, origins, strict=True):
+            console.print(Text(stream.push([token]), style=COLOURS[origin]), end="")
+
+    return show
+
+
+def legend() -> Text:
+    return Text.assemble(
+        ("accepted draft", COLOURS["draft"]),
+        "  ",
+        ("residual draw", COLOURS["residual"]),
+        "  ",
+        ("the target's own draw", COLOURS["bonus"]),
+    )
+
+
+def figures(result: Result, seed: int) -> str:
+    """One line: what was generated, how fast, and where the time went."""
+    stats = result.stats
+    speed = stats.tokens_per_second or 0.0
+    parts = [f"{stats.tokens} tokens in {stats.total_seconds:.2f} s ({speed:.1f} tokens/s)"]
+    if stats.drafted:
+        parts.append(f"block efficiency {number(stats.block_efficiency)}")
+        parts.append(f"acceptance {number(stats.acceptance_rate)}")
+    parts.append(split(stats))
+    parts += [f"seed {seed}", str(result.finish_reason)]
+    return " · ".join(parts)
+
+
+def split(stats: Stats) -> str:
+    """Share of the time per phase, such as ``draft 41% target 52% verify 4% other 3%``."""
+    total = stats.total_seconds or 1.0
+    return " ".join(f"{phase} {stats.seconds[phase] / total:.0%}" for phase in PHASES)
+
+
+def number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def comparison_table(rows: list[Comparison]) -> Table:
+    right: dict[str, Any] = {"justify": "right", "no_wrap": True}
+    table = Table(
+        Column("method", no_wrap=True),
+        Column("K", **right),
+        Column("L", **right),
+        Column("tokens", **right),
+        Column("block eff.", **right),
+        Column("tokens/s", **right),
+        Column("speed-up", **right),
+        *(Column(f"{phase} %", **right) for phase in PHASES),
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
+    for row in rows:
+        stats = row.result.stats
+        total = stats.total_seconds or 1.0
+        table.add_row(
+            row.method,
+            str(row.num_drafts or "–"),
+            str(row.draft_length or "–"),
+            str(stats.tokens),
+            number(stats.block_efficiency),
+            f"{stats.tokens_per_second or 0.0:.1f}",
+            f"{row.speed_up:.2f}×",
+            *(f"{stats.seconds[phase] / total:.0%}" for phase in PHASES),
+        )
+    return table
