@@ -1,0 +1,44 @@
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help setup demo test test-all lint clean
+
+help:
+	@echo "make demo      set up, fetch a model pair (1.6 GB, once) and compare methods on a prompt"
+	@echo "make test      set up and run the tests"
+	@echo "make test-all  the slow tests too"
+	@echo "make lint      ruff and mypy"
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,lint]'
+	touch $@
+
+demo: setup
+	$(BIN)/multidraft pull qwen2.5-coder-1.5b-instruct qwen2.5-coder-0.5b-instruct
+	$(BIN)/multidraft generate --target qwen2.5-coder-1.5b-instruct \
+	  --draft qwen2.5-coder-0.5b-instruct --temperature 0.4 --seed 7 --max-tokens 128 \
+	  --compare ar,token,spectr,spectr-gbv,traversal \
+	  "Write a Python function that merges two sorted lists into one sorted list."
+
+test: setup
+	$(BIN)/multidraft pull smollm2-135m-instruct
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: setup
+	$(BIN)/multidraft pull smollm2-135m-instruct qwen2.5-coder-1.5b-instruct qwen2.5-coder-0.5b-instruct
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
