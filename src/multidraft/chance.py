@@ -24,6 +24,9 @@ class Chance(Protocol):
         ...
 
 
+_BLOCK = 512
+
+
 class RandomChance:
     """The random stream of one sequence, keyed by integers such as (seed, prompt, sample).
 
@@ -38,10 +41,23 @@ class RandomChance:
         return self._generator.random() < probability
 
     def draw(self, law: torch.Tensor) -> int:
-        # In float64: a float32 running sum over 10^5 tokens is off by more than small tokens weigh.
-        cumulative = torch.cumsum(law, 0, dtype=torch.float64)
+        # Sums in float64: a float32 running sum over 10^5 tokens is off by more than small tokens
+        # weigh. Blocks first, then within one: a running sum is slow, block sums are not.
+        whole = law.numel() // _BLOCK * _BLOCK
+        blocks = law[:whole].view(-1, _BLOCK).sum(1, dtype=torch.float64)
+        tail = law[whole:].sum(0, keepdim=True, dtype=torch.float64)
+        cumulative = torch.cumsum(torch.cat([blocks, tail]), 0)
         threshold = self._generator.random() * cumulative[-1:]
-        token = int(torch.searchsorted(cumulative, threshold, right=True))
-        if token == law.numel():  # u * total rounded up to total
-            token = int(law.nonzero()[-1])
-        return token
+        block = _first_above(cumulative, threshold)
+        before = cumulative[block - 1] if block else 0.0
+        part = law[block * _BLOCK : (block + 1) * _BLOCK]
+        within = torch.cumsum(part, 0, dtype=torch.float64)
+        return block * _BLOCK + _first_above(within, threshold - before)
+
+
+def _first_above(cumulative: torch.Tensor, threshold: torch.Tensor) -> int:
+    """The first index whose running sum exceeds the threshold: never one that adds nothing."""
+    index = int(torch.searchsorted(cumulative, threshold, right=True))
+    if index == cumulative.numel():  # rounded up to the total: the last one that adds something
+        index = int(torch.searchsorted(cumulative, cumulative[-1:]))
+    return index
