@@ -1,0 +1,171 @@
+"""`multidraft generate` as a user meets it, on a tiny real model pair."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from multidraft import Decoder, SamplingParams, __version__, load_model
+from multidraft.verify import VERIFIERS
+
+COMMON = ("--dtype", "float32", "--max-tokens", "20", "--seed", "3", "--ignore-eos")
+
+
+@pytest.fixture
+def generate(run, pair):
+    target, draft = pair
+
+    def command(*arguments: str, drafted: bool = True):
+        models = ("--target", target, *(("--draft", draft) if drafted else ()))
+        return run("generate", *models, *COMMON, *arguments)
+
+    return command
+
+
+def test_text_and_figures(generate, pair):
+    code, out, err = generate("--raw", "Once upon", "-T", "0")
+    assert code == 0
+    target = load_model(pair[0], dtype="float32")
+    params = SamplingParams(temperature=0, max_tokens=20, ignore_eos=True)
+    assert out == Decoder(target).generate("Once upon", params)[0].text + "\n"
+    assert "20 tokens in" in err and "block efficiency" in err
+    assert "seed 3" in err and err.rstrip().endswith("length")
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+def test_every_verifier(generate, verifier):
+    code, out, _ = generate("hello", "-v", verifier, "-T", "0.7", "--json")
+    assert code == 0
+    report = json.loads(out)
+    assert len(report["token_ids"]) == len(report["origins"]) == 20
+    assert report["stats"]["tokens"] == 20 and report["finish_reason"] == "length"
+
+
+def test_plain_decoding_without_a_draft(generate):
+    code, out, _ = generate("hello", "--json", drafted=False)
+    assert code == 0
+    assert json.loads(out)["stats"]["block_efficiency"] == 1.0
+
+
+def test_the_chat_template_is_used_where_there_is_one(generate):
+    chat, raw, as_chat = (
+        json.loads(generate("--json", *how)[1])["token_ids"]
+        for how in (("Hi",), ("--raw", "Hi"), ("--raw", "User: Hi\nBot:"))
+    )
+    assert chat == as_chat != raw
+
+
+def test_prompt_from_file_and_standard_input(generate, tmp_path, monkeypatch):
+    (tmp_path / "prompt.txt").write_text("Once upon", encoding="utf-8")
+    expected = generate("Once upon")[1]
+    assert generate("--file", str(tmp_path / "prompt.txt"))[1] == expected
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Once upon"))
+    assert generate()[1] == expected
+
+
+def test_show_drafts_prints_the_same_text(generate):
+    plain = generate("hello", "-T", "0.5")[1]
+    code, coloured, err = generate("hello", "-T", "0.5", "--show-drafts")
+    assert code == 0
+    assert coloured == plain  # no colours where the output is no terminal
+    assert "accepted draft" in err
+
+
+def test_stop_strings(generate):
+    text = json.loads(generate("hello", "--json")[1])["text"]
+    stop = text[5:8]
+    report = json.loads(generate("hello", "--json", "--stop", stop)[1])
+    assert report["text"] == text[: text.index(stop)]
+    assert report["finish_reason"] == "stop"
+
+
+def test_compare(generate):
+    code, out, _ = generate("hello", "--compare", "token,spectr-gbv", "-L", "3")
+    assert code == 0
+    lines = out.splitlines()
+    table = lines[next(i for i, line in enumerate(lines) if line.startswith("method")) :]
+    assert [line.split()[0] for line in table[1:4]] == ["ar", "token", "spectr-gbv"]
+    assert "1.00×" in table[1]
+
+
+def test_compare_as_json(generate):
+    rows = json.loads(generate("hello", "--compare", "ar,block,traversal", "--json")[1])
+    assert [(r["method"], r["num_drafts"]) for r in rows] == [
+        ("ar", 0),
+        ("block", 1),
+        ("traversal", 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("hi", "--verifier", "nope"), "Unknown verifier 'nope'"),
+        (("hi", "--verifier", "token", "-K", "3"), "takes one draft"),
+        (("hi", "--temperature", "-1"), "temperature"),
+        (("hi", "--top-p", "0"), "top_p"),
+        (("hi", "--max-tokens", "100000"), "exceed"),
+        (("",), "empty"),
+        (("hi", "--file", "x"), "not both"),
+        (("--file", "/no/such/file"), "Cannot read the prompt"),
+        (("hi", "--compare", "ar,nope"), "Unknown verifier 'nope'"),
+        (("hi", "--compare", "ar", "--verifier", "token"), "--compare"),
+        (("hi", "--json", "--show-drafts"), "--show-drafts"),
+        (("hi", "--dtype", "int8"), "dtype"),
+        (("hi", "--device", "nonsense"), "evice"),
+    ],
+)
+def test_errors_are_one_line(generate, arguments, message):
+    code, out, err = generate(*arguments)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert len(err.strip().splitlines()) == 1 and "Traceback" not in err
+
+
+def test_options_that_need_a_draft(generate):
+    for option in (("--compare", "ar"), ("-v", "token"), ("-K", "2"), ("-L", "2")):
+        code, _, err = generate("hi", *option, drafted=False)
+        assert code == 2 and "--draft" in err
+
+
+def test_misuse_is_2(run):
+    assert run("generate", "hi")[0] == 2  # no target
+    assert run("generate", "hi", "-t", "x", "-K", "0")[0] == 2
+    assert run("nonsense")[0] == 2
+
+
+def test_unknown_model(run):
+    code, _, err = run("generate", "hi", "--target", "/no/such/folder")
+    assert code == 2 and "/no/such/folder" in err
+
+
+def test_version_and_verifiers(run):
+    assert run("--version")[1].strip() == f"multidraft {__version__}"
+    lines = run("verifiers")[1].splitlines()
+    assert [line.split()[0] for line in lines] == list(VERIFIERS)
+
+
+def test_interrupt_keeps_what_was_generated(pair):
+    target, draft = pair
+    command = ["generate", "--raw", "hello", "--target", target, "--draft", draft]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "multidraft", *command, "--max-tokens", "240", "--ignore-eos"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    first = os.read(process.stdout.fileno(), 1)  # generation has begun
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode in (130, 0)  # 0 where it was through before the signal came
+    assert b"Traceback" not in err
+    assert first + out
+    if process.returncode == 130:
+        assert b"cancelled" in err
