@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--draft-length", type=int, default=6)
     parser.add_argument("--temperatures", type=float, nargs="+", default=[0.4, 1.0])
     parser.add_argument("--verifiers", nargs="+", default=list(VERIFIERS))
-    parser.add_argument("--max-tokens", type=int, default=192)
+    parser.add_argument("--max-tokens", type=int, default=176)
     parser.add_argument("--rounds", type=int, default=600, help="full rounds wanted of each")
     parser.add_argument("--report", action="store_true", help="print the table of --out and stop")
     args = parser.parse_args()
