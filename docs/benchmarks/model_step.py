@@ -22,8 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel
 
-from multidraft import load_model
-from multidraft.models import PREFIX, Extension, TransformersModel
+from multidraft.models import PREFIX, Extension, TransformersModel, load_model
 from multidraft.models.packed import pack_linears
 from multidraft.models.store import resolve
 

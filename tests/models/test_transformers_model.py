@@ -236,6 +236,16 @@ def test_a_failed_call_leaves_the_slots_as_they_were(llama):
     mirror.check(llama[0].extend([mirror.grow([5, 6], [0, 1])])[0])
 
 
+def test_one_slot_twice_in_a_call(llama):
+    mirror = Mirror(*llama)
+    first = mirror.grow([1, 2], [PREFIX, 0])
+    second = Extension(mirror.slot, [3], [1])
+    logits = llama[0].extend([first, second])
+    mirror.check(logits[0])
+    mirror.grow([3], [1])
+    mirror.check(logits[1])
+
+
 def test_misuse_is_refused(llama):
     model = llama[0]
     slots = [model.open() for _ in range(3)]

@@ -21,7 +21,7 @@ from transformers import (
 VOCAB = 101
 WINDOW = 8
 
-_SHAPE = {
+SHAPE = {
     "vocab_size": VOCAB,
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -36,17 +36,17 @@ _SHAPE = {
 _ALTERNATING = ["sliding_attention", "full_attention", "sliding_attention"]
 
 CONFIGS: dict[str, PreTrainedConfig] = {
-    "llama": LlamaConfig(**_SHAPE, tie_word_embeddings=True),
-    "qwen2": Qwen2Config(**_SHAPE),
-    "mistral": MistralConfig(**_SHAPE, sliding_window=WINDOW),
+    "llama": LlamaConfig(**SHAPE, tie_word_embeddings=True),
+    "qwen2": Qwen2Config(**SHAPE),
+    "mistral": MistralConfig(**SHAPE, sliding_window=WINDOW),
     "gpt2": GPT2Config(
         vocab_size=VOCAB, n_embd=32, n_layer=3, n_head=4, n_positions=128, initializer_range=0.4
     ),
     "gemma2": Gemma2Config(
-        **_SHAPE, sliding_window=WINDOW, layer_types=_ALTERNATING, query_pre_attn_scalar=8
+        **SHAPE, sliding_window=WINDOW, layer_types=_ALTERNATING, query_pre_attn_scalar=8
     ),
     "gemma3": Gemma3TextConfig(
-        **_SHAPE, sliding_window=WINDOW, layer_types=_ALTERNATING, query_pre_attn_scalar=8
+        **SHAPE, sliding_window=WINDOW, layer_types=_ALTERNATING, query_pre_attn_scalar=8
     ),
 }
 

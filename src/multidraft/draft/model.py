@@ -67,8 +67,8 @@ class ModelDrafter:
         for name, value in (("num_drafts", num_drafts), ("draft_length", draft_length)):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise InvalidInput(f"{name} must be an integer of at least 1, not {value!r}.")
-        if temperature is not None and not 0.0 <= temperature < float("inf"):
-            raise InvalidInput(f"The draft temperature must be >= 0, not {temperature!r}.")
+        if temperature is not None:
+            SamplingParams(temperature=temperature)  # raises where it cannot be one
         self.model = model
         self.num_drafts = num_drafts
         self.draft_length = draft_length
@@ -78,7 +78,6 @@ class ModelDrafter:
         self._states: dict[int, _State] = {}
 
     def open(self, prompt: Sequence[int], params: SamplingParams, vocab_size: int) -> int:
-        slot = self.model.open()
         temperature = self.temperature
         if temperature is None:
             temperature = params.temperature
@@ -87,6 +86,7 @@ class ModelDrafter:
         warper = Warper(
             replace(params, temperature=temperature), prompt, vocab_size, self.model.device
         )
+        slot = self.model.open()
         self._states[slot] = _State(slot, vocab_size, warper, len(prompt))
         return slot
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
+from jinja2 import TemplateError
+
 from multidraft.draft.base import Drafter
 from multidraft.engine.engine import Engine
 from multidraft.engine.sequence import Origin, Result, Sequence
@@ -113,7 +115,9 @@ class Decoder:
         Raises:
             InvalidInput, InvalidLogits: as `submit` and `generate`.
         """
-        return self._pieces(self.submit(prompt, params))
+        request = self._request(prompt, params)
+        self.engine.check(*request[:2])
+        return self._pieces(*request)
 
     def submit(self, prompt: Prompt, params: SamplingParams | None = None) -> Sequence:
         """Queue one prompt and return its sequence; `Engine.step` moves it on.
@@ -121,13 +125,19 @@ class Decoder:
         Raises:
             InvalidInput: as `generate`; also for ``params.n`` above 1.
         """
+        return self.engine.submit(*self._request(prompt, params))
+
+    def _request(
+        self, prompt: Prompt, params: SamplingParams | None
+    ) -> tuple[list[int], SamplingParams, tuple[int, ...]]:
+        """Token ids, parameters and random stream of a prompt decoded alone."""
         params = SamplingParams() if params is None else params
+        if not isinstance(params, SamplingParams):
+            raise InvalidInput(f"A prompt's parameters are one SamplingParams, not {params!r}.")
         if params.n != 1:
             raise InvalidInput("A stream has one sample; use generate for n > 1.")
         (_, key) = _spread(params, 1)[0]
-        tokens = self.encode(prompt)
-        self.engine.check(tokens, params)
-        return self._pieces(tokens, params, (*key, 0))
+        return self.encode(prompt), params, (*key, 0)
 
     def _pieces(
         self, prompt: list[int], params: SamplingParams, key: tuple[int, ...]
@@ -174,7 +184,12 @@ class Decoder:
             return list(tokenizer(prompt)["input_ids"])
         if not tokenizer.chat_template:
             raise InvalidInput("The target has no chat template; give the prompt as plain text.")
-        text = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
+        try:
+            text = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
+        except TemplateError as error:
+            raise InvalidInput(
+                f"The target's chat template refuses these messages ({str(error).rstrip('.')})."
+            ) from error
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
@@ -204,6 +219,10 @@ def _spread(
     if isinstance(params, SamplingParams):
         seed = secrets.randbits(64) if params.seed is None else params.seed
         return [(params, (seed, i)) for i in range(count)]
+    if not isinstance(params, Seq) or not _all(params, SamplingParams):
+        raise InvalidInput(
+            f"Parameters are SamplingParams, one for all prompts or a list; not {params!r}."
+        )
     if len(params) != count:
         raise InvalidInput(
             f"{len(params)} SamplingParams for {count} prompts; give one for all, or one each."

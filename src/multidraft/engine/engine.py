@@ -72,8 +72,8 @@ class Engine:
     def drafter(self, drafter: Drafter | None) -> None:
         if any(sequence.carry for sequence in self.running):
             raise InvalidInput(
-                f"The drafter cannot be changed while a carry of {self.verifier.name!r} lives: "
-                "its law is still needed. Finish or cancel the running sequences first."
+                f"The drafter cannot be changed while a carry of {self.verifier.name!r} lives and "
+                "needs its law; finish or cancel the running sequences first."
             )
         if drafter is not None:
             _check_shape(self.verifier, drafter)

@@ -2,5 +2,15 @@
 
 from multidraft.models.base import PREFIX, Extension, LanguageModel, NoFreeSlot
 from multidraft.models.function import FunctionModel
+from multidraft.models.load import load_model
+from multidraft.models.transformers_model import TransformersModel
 
-__all__ = ["PREFIX", "Extension", "FunctionModel", "LanguageModel", "NoFreeSlot"]
+__all__ = [
+    "PREFIX",
+    "Extension",
+    "FunctionModel",
+    "LanguageModel",
+    "NoFreeSlot",
+    "TransformersModel",
+    "load_model",
+]

@@ -70,7 +70,8 @@ class LanguageModel(Protocol):
     def prefill(self, slot: int, tokens: Sequence[int]) -> None:
         """Append ``tokens`` to the committed prefix (in chunks where long); no logits are computed.
 
-        The slot's open tree must be empty.
+        Raises InvalidInput if the slot's open tree is not empty, or the sequence would exceed
+        ``max_length``.
         """
         ...
 
@@ -78,16 +79,25 @@ class LanguageModel(Protocol):
         """Score new nodes of several slots in one call.
 
         Returns one tensor per extension, ``[len(wanted or tokens), vocab_size]``: the logits of the
-        token *after* each wanted node, on ``device``, in the model's own dtype.
+        token *after* each wanted node, on ``device``, in the model's own dtype. A slot may appear
+        more than once; its later extensions follow the earlier ones.
+
+        Raises InvalidInput, and leaves every slot as it was, if a parent does not come first, a
+        token is unknown, or a path would exceed ``max_length``.
         """
         ...
 
     def commit(self, slot: int, path: Sequence[int]) -> None:
         """Append the nodes of ``path`` (each the parent of the next, the first a child of the
         prefix) to the committed prefix and forget every other node. An empty path drops the tree.
+
+        Raises InvalidInput if ``path`` is no such path.
         """
         ...
 
     def truncate(self, slot: int, length: int) -> None:
-        """Roll back: keep the first ``length`` committed tokens and drop the open tree."""
+        """Roll back: keep the first ``length`` committed tokens and drop the open tree.
+
+        Raises InvalidInput if the slot holds fewer.
+        """
         ...

@@ -1,0 +1,201 @@
+"""Which models can run exactly: by what their configuration says, then by scoring a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from multidraft.errors import UnsupportedModel
+from multidraft.models.base import PREFIX, Extension
+
+if TYPE_CHECKING:
+    from multidraft.models.transformers_model import TransformersModel
+
+_LAYER_TYPES = {"full_attention", "sliding_attention"}
+
+# Largest accepted distance of a row of logits, as a share of its spread. Rounding alone gave 1e-5
+# in float32 and 0.1 in bfloat16 on real models; one token too many in one node's view, or
+# positions off by one, gave 0.6 and more.
+_TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.3}
+
+# The trees of the check: prefixes of different length, each with one tree below it, which grows
+# twice, as a draft's does.
+_PREFIX_LENGTHS = (3, 11)
+_PARENTS = (PREFIX, 0, 0, PREFIX, 1, 3, 4, 1)
+_SPLIT = 4
+
+#: The shortest max_length that leaves room for the check.
+MIN_LENGTH = 16
+
+
+def refuse_unsupported(config: PreTrainedConfig, model_class: type[PreTrainedModel]) -> None:
+    """Raise UnsupportedModel for models that are known not to work, before any weight is read."""
+    text = config.get_text_config()
+    layer_types = set(getattr(text, "layer_types", None) or ())
+    if config.is_encoder_decoder:
+        reason = "it is an encoder-decoder"
+    elif getattr(model_class, "_is_stateful", False):
+        reason = "it carries a recurrent state, which cannot be rolled back"
+    elif layer_types - _LAYER_TYPES:
+        reason = f"it has layers of type {', '.join(sorted(layer_types - _LAYER_TYPES))}"
+    elif getattr(text, "alibi", False):
+        reason = "it encodes positions by ALiBi"
+    elif not model_class._can_set_attn_implementation():
+        reason = (
+            "its attention (ALiBi, recurrent or of an older form) does not go through "
+            "transformers' attention interface"
+        )
+    else:
+        return
+    raise UnsupportedModel(f"Models of type {config.model_type} are not supported: {reason}.")
+
+
+def position_limit(config: PreTrainedConfig) -> tuple[int | None, str]:
+    """The most positions a sequence may take, with the reason in words; None if unbounded.
+
+    Dynamic rope scaling changes the rotation of every sequence of a call once one of them is
+    long, so that a sequence's output would depend on its neighbours: stay below the length where
+    scaling starts.
+    """
+    text = config.get_text_config()
+    context = getattr(text, "max_position_embeddings", None)
+    rope = getattr(text, "rope_parameters", None) or {}
+    for parameters in [rope, *(p for p in rope.values() if isinstance(p, dict))]:
+        kind = parameters.get("rope_type")
+        if kind in ("dynamic", "longrope"):
+            original = parameters.get("original_max_position_embeddings") or context
+            return original, (
+                f"the length up to which {kind} rope scaling leaves sequences independent "
+                "of each other"
+            )
+    return context, "the context of the model"
+
+
+class Reference:
+    """Logits of a few random trees, from transformers' own forward, one path at a time.
+
+    Made while the model still has its own attention and linear layers; ``compare`` then has the
+    finished TransformersModel score the same trees in one call.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._config = model.config
+        vocab_size = model.config.get_text_config().vocab_size
+        draw = torch.Generator().manual_seed(0)
+        self._trees = [
+            torch.randint(vocab_size, (length + len(_PARENTS),), generator=draw).tolist()
+            for length in _PREFIX_LENGTHS
+        ]
+        with _explained(f"transformers cannot run this model of type {model.config.model_type}"):
+            self._logits = self._plain_logits(model)
+        self.vocab_size = self._logits[0].shape[-1]
+
+    def _plain_logits(self, model: PreTrainedModel) -> list[torch.Tensor]:
+        # In bfloat16 the eager form rounds more than any other, so it is only the second choice;
+        # the first refuses models whose options it does not honour.
+        try:
+            model.set_attn_implementation("sdpa")
+            return self._score_by_path(model)
+        except ValueError:
+            model.set_attn_implementation("eager")
+            return self._score_by_path(model)
+
+    def _score_by_path(self, model: PreTrainedModel) -> list[torch.Tensor]:
+        return [
+            _score_by_path(model, tree, length)
+            for tree, length in zip(self._trees, _PREFIX_LENGTHS, strict=True)
+        ]
+
+    def compare(self, model: TransformersModel) -> None:
+        """Raise UnsupportedModel if ``model`` scores the trees differently."""
+        refused = f"Models of type {self._config.model_type} are not supported"
+        with _explained(f"{refused}: scoring a tree failed"):
+            scored, windows = self._score_in_one_call(model)
+        worst = max(_distance(s, r) for s, r in zip(scored, self._logits, strict=False))
+        if not worst < _TOLERANCE.get(model.dtype, 1e-3):
+            raise UnsupportedModel(
+                f"{refused}: scoring a tree in one call differs from one call per path, "
+                f"by {worst:.2g} of the spread of the logits."
+            )
+        declared = _declared_windows(self._config, model.max_length)
+        if declared - windows:
+            raise UnsupportedModel(
+                f"{refused} beyond their sliding window, because their layers do not ask for it: "
+                f"choose a max_length of at most {min(declared - windows)}."
+            )
+
+    def _score_in_one_call(
+        self, model: TransformersModel
+    ) -> tuple[list[torch.Tensor], set[int | None]]:
+        """Per tree ``[nodes, vocab_size]``, and the windows that the layers asked for."""
+        trees = list(zip(self._trees, _PREFIX_LENGTHS, strict=True))[: model.num_slots]
+        slots = [model.open() for _ in trees]
+        windows: set[int | None] = set()
+        parts: list[list[torch.Tensor]] = []
+        try:
+            for slot, (tree, length) in zip(slots, trees, strict=True):
+                model.prefill(slot, tree[:length])
+            for start, stop in ((0, _SPLIT), (_SPLIT, len(_PARENTS))):
+                parts.append(
+                    model.extend(
+                        [
+                            Extension(
+                                slot, tree[length + start : length + stop], _PARENTS[start:stop]
+                            )
+                            for slot, (tree, length) in zip(slots, trees, strict=True)
+                        ]
+                    )
+                )
+                windows |= model.windows
+        finally:
+            for slot in slots:
+                model.close(slot)
+        return [torch.cat(part) for part in zip(*parts, strict=True)], windows
+
+
+@contextmanager
+def _explained(problem: str) -> Iterator[None]:
+    """Whatever a model's code raises while it is tried out means that it is not supported."""
+    try:
+        yield
+    except UnsupportedModel:
+        raise
+    except Exception as error:
+        detail = str(error).strip().split("\n")[0].rstrip(".")
+        raise UnsupportedModel(f"{problem} ({type(error).__name__}: {detail}).") from error
+
+
+@torch.inference_mode()
+def _score_by_path(model: PreTrainedModel, tree: list[int], length: int) -> torch.Tensor:
+    """``[nodes, vocab_size]`` from one forward per leaf of the tree below ``tree[:length]``."""
+    rows: dict[int, torch.Tensor] = {}
+    for leaf in set(range(len(_PARENTS))) - set(_PARENTS):
+        path: list[int] = []
+        node = leaf
+        while node != PREFIX:
+            path.insert(0, node)
+            node = _PARENTS[node]
+        tokens = tree[:length] + [tree[length + node] for node in path]
+        logits = model(torch.tensor([tokens], device=model.device), use_cache=False).logits[0]
+        rows |= dict(zip(path, logits[-len(path) :], strict=True))
+    return torch.stack([rows[node] for node in range(len(_PARENTS))])
+
+
+def _distance(scored: torch.Tensor, reference: torch.Tensor) -> float:
+    """Largest root mean square difference of a row, as a share of the row's own spread."""
+    difference = (scored.float() - reference.float()).pow(2).mean(-1).sqrt()
+    return float((difference / reference.float().std(-1)).max())
+
+
+def _declared_windows(config: PreTrainedConfig, max_length: int) -> set[int]:
+    """The sliding windows of the configuration that a sequence of ``max_length`` can outgrow."""
+    text = config.get_text_config()
+    window: int | None = getattr(text, "sliding_window", None)
+    types = getattr(text, "layer_types", None)
+    if window is None or window >= max_length or (types and "sliding_attention" not in types):
+        return set()
+    return {window}
