@@ -29,11 +29,11 @@ demo: setup
 
 test: setup
 	$(BIN)/multidraft pull smollm2-135m-instruct
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n auto -m "not slow"
 
 test-all: setup
 	$(BIN)/multidraft pull smollm2-135m-instruct qwen2.5-coder-1.5b-instruct qwen2.5-coder-0.5b-instruct
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: setup
 	$(BIN)/ruff check .

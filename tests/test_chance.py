@@ -72,4 +72,6 @@ def test_streams_are_keyed():
 
     assert draws((7, 1)) == draws((7, 1))
     assert draws((7, 1)) != draws((7, 2))
+    assert draws((2**32, 0)) != draws((0, 1))
+    assert draws((2**70,)) != draws((2**71,))
     assert draws(None) != draws(None)

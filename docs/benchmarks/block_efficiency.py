@@ -63,8 +63,13 @@ def run(args: argparse.Namespace) -> None:
                 params = SamplingParams(
                     temperature=temperature, max_tokens=args.max_tokens, seed=sample
                 )
+                # Of a further sample no more prompts than the missing rounds take.
+                taken = len(prompts)
+                if rows:
+                    found = sum(row["full_rounds"] for row in rows)
+                    taken = min(taken, 1 + (args.rounds - found) * len(rows) // max(found, 1))
                 with args.out.open("a") as out:
-                    for i, result in enumerate(decoder.generate(prompts, params)):
+                    for i, result in enumerate(decoder.generate(prompts[:taken], params)):
                         row = {
                             "verifier": name,
                             "temperature": temperature,

@@ -6,6 +6,7 @@ so what is proved there is proved of the code that runs.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Protocol
 
 import numpy as np
@@ -34,7 +35,9 @@ class RandomChance:
     """
 
     def __init__(self, key: tuple[int, ...] | None = None):
-        self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(key)))
+        # Hashed: SeedSequence itself cuts large integers into words, so that different keys meet.
+        entropy = None if key is None else int.from_bytes(sha256(repr(key).encode()).digest())
+        self._generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))
 
     def accept(self, probability: float) -> bool:
         # Strictly below: u can be 0, and a token of probability 0 must never pass.

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 
 from multidraft.draft.base import DraftRequest
-from multidraft.errors import InvalidInput
+from multidraft.errors import InvalidInput, InvalidLogits
 from multidraft.models.base import PREFIX, Extension, LanguageModel
 from multidraft.sampling import SamplingParams, Warper
 from multidraft.tree import ROOT, DraftTree
@@ -107,8 +107,7 @@ class ModelDrafter:
                 request, tree = requests[i], trees[i]
                 state = self._states[request.handle]
                 for node, row in zip(frontiers[i], rows, strict=True):
-                    row = resized(row, state.vocab_size)
-                    tree.laws[node] = state.warper.law(row, tree.path_tokens(node))
+                    tree.laws[node] = _law(state, row, tree.path_tokens(node))
                 frontiers[i] = self._draw(request, tree) if depth < request.draft_length else []
             active = [i for i in active if levels[i] > depth + 1]
             if not active:
@@ -134,10 +133,7 @@ class ModelDrafter:
         for request, tree in zip(requests, trees, strict=True):
             state = self._states[request.handle]
             self._commit_matching(state, request.tokens)
-            # An id in the target's padding may lie outside the draft's embedding. What stands in
-            # for it changes the draft's law, never the output's.
-            last = self.model.vocab_size - 1
-            behind = [min(t, last) for t in request.tokens[self.model.length(state.slot) :]]
+            behind = self._known(request.tokens[self.model.length(state.slot) :])
             if len(behind) > _LONGEST_CATCH_UP:
                 self.model.prefill(state.slot, behind[:-1])
                 behind = behind[-1:]
@@ -149,6 +145,12 @@ class ModelDrafter:
             parents = [PREFIX, *range(len(behind) - 1)]
             extensions.append(Extension(state.slot, behind, parents, [len(behind) - 1]))
         return self.model.extend(extensions) if extensions else []
+
+    def _known(self, tokens: Sequence[int]) -> list[int]:
+        """An id in the target's padding may lie outside the draft's embedding. What stands in for
+        it changes the draft's law, never the output's."""
+        last = self.model.vocab_size - 1
+        return [min(token, last) for token in tokens]
 
     def _commit_matching(self, state: _State, tokens: Sequence[int]) -> None:
         """Keep what last round's draft call scored and the sequence went on to emit."""
@@ -173,13 +175,26 @@ class ModelDrafter:
         for request, frontier in zip(requests, frontiers, strict=True):
             state = self._states[request.handle]
             assert state.tree is not None
-            tokens = [state.tree.tokens[n] for n in frontier]
+            tokens = self._known([state.tree.tokens[n] for n in frontier])
             parents = [state.scored[state.tree.parents[n]] for n in frontier]
             first = state.behind + len(state.scored) - 1
             for offset, node in enumerate(frontier):
                 state.scored[node] = first + offset
             extensions.append(Extension(state.slot, tokens, parents))
         return self.model.extend(extensions)
+
+
+def _law(state: _State, row: torch.Tensor, path: Sequence[int]) -> torch.Tensor:
+    """The draft's law from a row of its logits."""
+    try:
+        return state.warper.law(resized(row, state.vocab_size), path)
+    except InvalidLogits:
+        if not row.max().isfinite():
+            raise
+        # The model is sound, but the request bans all that it shares with the target. Any law
+        # will do to propose from, so the target decides whether there is an answer.
+        wide = row.dtype if row.dtype == torch.float64 else torch.float32
+        return torch.full((state.vocab_size,), 1 / state.vocab_size, dtype=wide, device=row.device)
 
 
 def resized(row: torch.Tensor, vocab_size: int) -> torch.Tensor:
