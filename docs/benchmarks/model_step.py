@@ -6,7 +6,8 @@ Three ways of computing the same step, interleaved so that noise of the machine 
 
 - plain: transformers' own model, its dynamic cache and sdpa attention, one chain of nodes;
 - packed: the same forward after the linear layers were packed;
-- extend: `extend()` of a chain of nodes, and of a binary tree of as many.
+- extend: `extend()` of a chain of nodes, and of a binary tree of as many;
+- engine: a whole step of plain decoding, from the request's law to the text, for one node.
 
 Prints the median, and from the fastest to the slowest tenth, in milliseconds; then the same for
 `commit()` of a path of four nodes that has to be moved.
@@ -22,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel
 
+from multidraft import Engine, SamplingParams
 from multidraft.models import PREFIX, Extension, TransformersModel, load_model
 from multidraft.models.packed import pack_linears
 from multidraft.models.store import resolve
@@ -77,6 +79,20 @@ def commit_step(model: TransformersModel) -> Callable[[], float]:
     return step
 
 
+def engine_step(model: TransformersModel, rounds: int) -> Callable[[], float]:
+    engine = Engine(model, None, "traversal")
+    params = SamplingParams(max_tokens=rounds + 1, ignore_eos=True, seed=0)
+    engine.submit(range(100, 100 + CACHED - rounds // 2), params)
+    engine.step()
+
+    def step() -> float:
+        start = time.perf_counter()
+        engine.step()
+        return time.perf_counter() - start
+
+    return step
+
+
 def shown(seconds: list[float]) -> str:
     tenths = [1e3 * s for s in statistics.quantiles(seconds, n=10)]
     return f"{1e3 * statistics.median(seconds):.2f} ({tenths[0]:.2f}–{tenths[-1]:.2f})"
@@ -90,7 +106,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     args = parser.parse_args()
 
-    ours = load_model(args.name, dtype=args.dtype, device="cpu", slots=2 * len(NODES) + 1)
+    ours = load_model(args.name, dtype=args.dtype, device="cpu", slots=2 * len(NODES) + 2)
     folder = resolve(args.name)
     plain, packed = (
         AutoModelForCausalLM.from_pretrained(folder, dtype=ours.dtype) for _ in range(2)
@@ -103,6 +119,8 @@ def main() -> None:
         "extend, tree": {n: extend_step(ours, [(i - 1) // 2 for i in range(n)]) for n in NODES},
     }
     steps = {(way, n): step for way, row in ways.items() for n, step in row.items()}
+    ways["engine"] = {1: engine_step(ours, args.rounds)}
+    steps["engine", 1] = ways["engine"][1]
     steps["commit", 4] = commit_step(ours)
     times: dict[tuple[str, int], list[float]] = {key: [] for key in steps}
     for _ in range(args.rounds):
@@ -111,7 +129,7 @@ def main() -> None:
 
     table = Table("ms", *(f"{n} nodes" for n in NODES), title=f"{args.name}, {ours.dtype}")
     for way in ways:
-        table.add_row(way, *(shown(times[way, n]) for n in NODES))
+        table.add_row(way, *(shown(times[way, n]) if (way, n) in times else "" for n in NODES))
     console = Console(width=140)
     console.print(table)
     console.print(f"commit of 4 moved nodes: {shown(times['commit', 4])} ms")
