@@ -101,6 +101,7 @@ def comparison_table(rows: list[Comparison]) -> Table:
         *(Column(phase, **right) for phase in PHASES),
         box=None,
         pad_edge=False,
+        collapse_padding=True,
     )
     for row in rows:
         stats = row.result.stats
