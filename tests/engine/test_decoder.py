@@ -276,13 +276,13 @@ def decode(tokens: list[int]) -> str:
 def test_a_stop_string_completed_by_the_last_token_allowed():
     decoder = make_decoder()
     free = decoder.generate([1], long())[0]
-    stop = decode(free.token_ids)[-3:]
-    while decode(free.token_ids).index(stop) + 3 < len(decode(free.token_ids)):
-        stop = decode(free.token_ids)[-len(stop) - 1 :]
+    text = decode(free.token_ids)
+    length = next(n for n in range(3, len(text)) if text.index(text[-n:]) + n == len(text))
+    stop = text[-length:]  # found nowhere earlier
     result = decoder.generate([1], long(stop=stop))[0]
     assert result.token_ids == free.token_ids
     assert result.finish_reason == "stop"
-    assert result.text == decode(free.token_ids)[: -len(stop)]
+    assert result.text == text[:-length]
 
 
 # ------------------------------------------------------------ log-probabilities

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from rich.console import Console
+import typer
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -45,11 +45,13 @@ def colour_printer(decoder: Decoder, stop: tuple[str, ...]) -> Callable[..., Non
     """Prints each token in its origin's colour."""
     tokenizer = decoder.target.tokenizer
     stream = TextStream(tokenizer, stop, special_ids(tokenizer))
-    console = Console(highlight=False, soft_wrap=True)
+    in_colour = sys.stdout.isatty()
 
     def show(_text: str, token_ids: list[int], origins: list[str]) -> None:
         for token, origin in zip(token_ids, origins, strict=True):
-            console.print(Text(stream.push([token]), style=COLOURS[origin]), end="")
+            text = stream.push([token])  # written as it is: rich would drop control characters
+            sys.stdout.write(typer.style(text, fg=COLOURS[origin]) if in_colour else text)
+        sys.stdout.flush()
 
     return show
 
