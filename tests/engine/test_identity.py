@@ -135,8 +135,6 @@ def test_one_transformers_model_as_target_and_draft(tiny):
 
 NAME = "smollm2-135m-instruct"
 TOKENS = 200
-#: Those run by `make test`; the slow tests take all. One per way of walking a tree.
-SOME = ["token", "spectr-gbv", "traversal"]
 PROMPT = [{"role": "user", "content": "Write a short story about a lighthouse keeper."}]
 
 
@@ -155,7 +153,8 @@ def real():
     return target, plain, draft
 
 
-def check_real(real, name: str) -> None:
+@pytest.mark.parametrize("name", METHODS)
+def test_a_real_model_at_temperature_0(real, name):
     target, plain, draft = real
     decoder = Decoder(target, drafter_for(name, draft), name)
     params = SamplingParams(temperature=0.0, max_tokens=TOKENS, ignore_eos=True, seed=1)
@@ -164,17 +163,6 @@ def check_real(real, name: str) -> None:
     assert is_greedy(plain, result.prompt_token_ids, result.token_ids)
     if name == "token":  # one greedy draft: neither trivial nor useless
         assert 0.3 < result.stats.acceptance_rate < 0.8
-
-
-@pytest.mark.parametrize("name", SOME)
-def test_a_real_model_at_temperature_0(real, name):
-    check_real(real, name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in SOME])
-def test_a_real_model_at_temperature_0_with_the_other_methods(real, name):
-    check_real(real, name)
 
 
 REAL_PROMPTS = [
