@@ -6,7 +6,6 @@ one node is two *entries* in that node's sibling order, both pointing at the sam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -92,19 +91,3 @@ class DraftTree:
         for node in range(1, len(self.tokens)):
             depths[node] = depths[self.parents[node]] + 1
         return max(depths)
-
-
-def tree_of_chains(
-    root: int, chains: Sequence[Sequence[int]], laws: dict[tuple[int, ...], torch.Tensor]
-) -> DraftTree:
-    """A tree of i.i.d. drafts from their tokens and the draft's law at each prefix (for tests)."""
-    tree = DraftTree.rooted_at(root, len(chains))
-    assert tree.chains is not None
-    ends = [ROOT] * len(chains)
-    for depth in range(max(map(len, chains), default=0)):
-        for k, chain in enumerate(chains):
-            law = laws[tuple(chain[:depth])]
-            tree.laws[ends[k]] = law
-            ends[k] = tree.add(ends[k], chain[depth], law)
-            tree.chains[k].append(ends[k])
-    return tree

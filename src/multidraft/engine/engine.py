@@ -272,9 +272,7 @@ class Engine:
 
     def _draft(self, running: Seq[Sequence], lengths: Seq[int]) -> list[DraftTree]:
         if self.drafter is None:
-            return [
-                DraftTree.rooted_at(s.output[-1] if s.output else s.prompt[-1]) for s in running
-            ]
+            return [DraftTree.rooted_at(s.last_token) for s in running]
         return self.drafter.propose(
             [
                 DraftRequest(s.handle, s.tokens, length, s.carry_left, s.chance)
