@@ -29,7 +29,8 @@ demo: setup
 
 test: setup
 	$(BIN)/multidraft pull smollm2-135m-instruct
-	$(BIN)/python -m pytest -n auto --durations=10 -m "not slow"
+	$(BIN)/python -m pytest -n auto --durations=10 -m "not slow" \
+	  --hypothesis-profile=repeatable
 
 test-all: setup
 	$(BIN)/multidraft pull smollm2-135m-instruct qwen2.5-coder-1.5b-instruct qwen2.5-coder-0.5b-instruct

@@ -171,8 +171,7 @@ def test_float32_top_p_is_that_of_a_full_sort(kind, seed, top_p):
     sums = values.double().cumsum(0)
     count = int((sums < top_p).sum()) + 1
     # Sums taken in another order may differ in the last place.
-    assume(abs(sums[count - 1 : count + 1] - top_p).min() > 1e-13)
-    assume(count == 1 or abs(sums[count - 2] - top_p) > 1e-13)
+    assume(abs(sums - top_p).min() > 1e-13)
     kept = sampling._top_p(p, top_p)
     assert sorted(kept.tolist()) == sorted(order[:count].tolist())
 
