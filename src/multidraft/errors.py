@@ -19,3 +19,7 @@ class UnsupportedModel(MultidraftError):
 
 class InvalidLogits(MultidraftError):
     """A model produced logits that define no law: NaN, +inf, or nothing but -inf."""
+
+
+class AuditError(MultidraftError):
+    """An engine under audit that failed, or does not answer as it should."""
