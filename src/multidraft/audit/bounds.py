@@ -29,7 +29,7 @@ def per_level_bound(target: Laws, draft: Laws, num_drafts: int, draft_length: in
 def paper_closed_form(target: Laws, draft: Laws, num_drafts: int, draft_length: int) -> float:
     """The sum over t and x^t of Q [1 - (1 - min(1, P/Q))^K] (Lin et al. 2026).
 
-    Published as what SpecTr-GBV accepts; it is neither that nor an upper bound, see docs/methods.md.
+    Published as what SpecTr-GBV accepts; it is neither that nor an upper bound.
     """
     return sum(
         q * (1 - (1 - min(1.0, p / q)) ** num_drafts)

@@ -6,6 +6,7 @@ by one that walks every branch with its probability, so the law of the output is
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -156,34 +157,30 @@ def analyse_rounds(
         draft_lengths: the draft length of each round.
         positions: number of emitted tokens whose law is compared.
     """
-    enumerator = _Enumerator(get_verifier(verifier), target, drafter)
-    expected_accepted = 0.0
-    states: dict[tuple[Tokens, Carry], float] = {((), ()): 1.0}
-    for index, draft_length in enumerate(draft_lengths):
-        following: dict[tuple[Tokens, Carry], float] = defaultdict(float)
-        for (emitted, carry), probability in states.items():
-            if len(emitted) >= positions:
-                following[emitted, carry] += probability
-                continue
-            for p, path, token, left in enumerator.round(emitted, carry, draft_length):
-                following[(*emitted, *path, token), left] += probability * p
-                if index == 0:
-                    expected_accepted += p * len(path)
-        states = following
+    lengths = dict(enumerate(draft_lengths))
+    enumerator = _Enumerator(get_verifier(verifier), target, drafter, _PARAMS, _PROMPT)
+    return enumerator.report(positions, lambda index, _: lengths.get(index, 0))
 
-    law: dict[Tokens, float] = defaultdict(float)
-    pending = list(states.items())
-    while pending:
-        (emitted, carry), probability = pending.pop()
-        if len(emitted) >= positions:
-            law[emitted[:positions]] += probability
-            continue
-        for p, path, token, left in enumerator.round(emitted, carry, 0):
-            pending.append((((*emitted, *path, token), left), probability * p))
 
-    expected = enumerator.target_law_of(positions)
-    errors = [abs(law.get(t, 0.0) - expected.get(t, 0.0)) for t in law.keys() | expected.keys()]
-    return ExactReport(expected_accepted, max(errors), sum(errors) / 2, dict(law))
+def analyse_answer(
+    verifier: str | Verifier,
+    target: LanguageModel,
+    drafter: Drafter,
+    prompt: Sequence[int],
+    params: SamplingParams,
+) -> ExactReport:
+    """Enumerate a whole answer, in the rounds in which the engine decodes it.
+
+    Args:
+        verifier: a name or a `Verifier`.
+        target: the target.
+        drafter: any drafter; its own code is what runs.
+        prompt: token ids, at least one.
+        params: of the request; its ``max_tokens`` is the number of tokens whose law is compared.
+    """
+    enumerator = _Enumerator(get_verifier(verifier), target, drafter, params, prompt)
+    longest, positions = drafter.draft_length, params.max_tokens
+    return enumerator.report(positions, lambda _, emitted: min(longest, positions - emitted - 1))
 
 
 Outcome = tuple[float, Tokens, int, Carry]
@@ -192,12 +189,47 @@ Outcome = tuple[float, Tokens, int, Carry]
 class _Enumerator:
     """All outcomes of one round from a given state; memoryless states are worked out once."""
 
-    def __init__(self, verifier: Verifier, target: LanguageModel, drafter: Drafter):
+    def __init__(
+        self,
+        verifier: Verifier,
+        target: LanguageModel,
+        drafter: Drafter,
+        params: SamplingParams,
+        prompt: Sequence[int],
+    ):
         self._verifier = verifier
         self._target = target
         self._drafter = drafter
-        self._warper = Warper(_PARAMS, _PROMPT, target.vocab_size, target.device)
+        self._params = params
+        self._prompt = prompt
         self._known: dict[tuple[Tokens, Carry, int], list[Outcome]] = {}
+
+    def report(self, positions: int, draft_length: Callable[[int, int], int]) -> ExactReport:
+        """Round after round until ``positions`` tokens are out.
+
+        ``draft_length(index of the round, tokens emitted before it)`` is the round's.
+        """
+        expected_accepted = 0.0
+        law: dict[Tokens, float] = defaultdict(float)
+        states: dict[tuple[Tokens, Carry], float] = {((), ()): 1.0}
+        for index in itertools.count():
+            following: dict[tuple[Tokens, Carry], float] = defaultdict(float)
+            for (emitted, carry), probability in states.items():
+                length = draft_length(index, len(emitted))
+                for p, path, token, left in self.round(emitted, carry, length):
+                    if index == 0:
+                        expected_accepted += p * len(path)
+                    longer = (*emitted, *path, token)
+                    if len(longer) < positions:
+                        following[longer, left] += probability * p
+                    else:
+                        law[longer[:positions]] += probability * p
+            states = following
+            if not states:
+                break
+        expected = self.target_law_of(positions)
+        errors = [abs(law.get(t, 0.0) - expected.get(t, 0.0)) for t in law.keys() | expected.keys()]
+        return ExactReport(expected_accepted, max(errors), sum(errors) / 2, dict(law))
 
     def round(self, emitted: Tokens, carry: Carry, draft_length: int) -> list[Outcome]:
         """(probability, accepted tokens, extra token, carry) of every outcome of one round."""
@@ -207,11 +239,12 @@ class _Enumerator:
         return self._known[key]
 
     def _round(self, emitted: Tokens, carry: Carry, draft_length: int) -> list[Outcome]:
-        context = [*_PROMPT, *emitted]
+        context = [*self._prompt, *emitted]
+        warper = self._warper_after(emitted)
         carry_left = max((entry.left for entry in carry), default=0)
 
         def propose(chance: Chance) -> DraftTree:
-            handle = self._drafter.open(_PROMPT, _PARAMS, self._target.vocab_size)
+            handle = self._drafter.open(self._prompt, self._params, self._target.vocab_size)
             try:
                 request = DraftRequest(handle, context, draft_length, carry_left, chance)
                 return self._drafter.propose([request])[0]
@@ -220,12 +253,18 @@ class _Enumerator:
 
         merged: dict[tuple[Tokens, int, Carry], float] = defaultdict(float)
         for p_draft, tree in outcomes(propose):
-            laws = TargetLaws(self._score(context, tree), self._warper, tree)
+            laws = TargetLaws(self._score(context, tree), warper, tree)
             verify = partial(self._verifier, tree, laws, carry=carry)
             for p, verdict in outcomes(verify):
                 path = tuple(tree.tokens[node] for node in verdict.path)
                 merged[path, verdict.token, verdict.carry] += p_draft * p
         return [(p, path, token, left) for (path, token, left), p in merged.items()]
+
+    def _warper_after(self, emitted: Tokens) -> Warper:
+        warper = Warper(self._params, self._prompt, self._target.vocab_size, self._target.device)
+        for token in emitted:
+            warper.append(token)
+        return warper
 
     def _score(self, context: list[int], tree: DraftTree) -> torch.Tensor:
         slot = self._target.open()
@@ -241,9 +280,10 @@ class _Enumerator:
         for _ in range(positions):
             longer: dict[Tokens, float] = {}
             for prefix, probability in law.items():
-                context = [*_PROMPT, *prefix]
+                context = [*self._prompt, *prefix]
                 logits = self._score(context, DraftTree.rooted_at(context[-1]))
-                for token, p in enumerate(self._warper.law(logits[0]).tolist()):
+                next_law = self._warper_after(prefix).law(logits[0])
+                for token, p in enumerate(next_law.tolist()):
                     if p > 0.0:
                         longer[(*prefix, token)] = probability * p
             law = longer

@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM
 
 from multidraft.audit.setting import Setting
 from multidraft.errors import InvalidInput
+from multidraft.models.load import quiet
 
 Tokens = tuple[int, ...]
 #: Logits [rows, V] in float64 after contexts of equal length, [rows, length].
@@ -146,9 +147,10 @@ def _laws(
 
 def logits_of_folder(folder: Path) -> LogitsOf:
     """The model in a folder, loaded in float64 by transformers and scored without any cache."""
-    model: Any = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float64, attn_implementation="eager", local_files_only=True
-    )
+    with quiet():
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float64, attn_implementation="eager", local_files_only=True
+        )
     model.eval()
 
     @torch.inference_mode()

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from multidraft._version import __version__
+from multidraft.cli.audit import audit
 from multidraft.cli.generate import generate
 from multidraft.cli.pull import models, pull
 from multidraft.cli.verifiers import verifiers
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 for command in (generate, pull, models, verifiers):
     app.command()(command)
+app.add_typer(audit, name="audit")
 
 
 def _version(wanted: bool) -> None:

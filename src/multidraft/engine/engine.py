@@ -20,7 +20,6 @@ from multidraft.text import TextStream, special_ids
 from multidraft.tree import DraftTree
 from multidraft.verify import Verdict, Verifier, get_verifier
 
-
 #: Prompts up to this long are prefilled together; a longer one fills a call by itself.
 _SHORT_PROMPT = 64
 

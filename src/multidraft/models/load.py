@@ -116,7 +116,7 @@ def _load_config(folder: Path) -> tuple[PreTrainedConfig, type[PreTrainedModel]]
 def _load_weights(
     folder: Path, config: PreTrainedConfig, dtype: torch.dtype, device: torch.device
 ) -> PreTrainedModel:
-    with _explained(folder, "its weights cannot be loaded"), _quiet():
+    with _explained(folder, "its weights cannot be loaded"), quiet():
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder, config=config, dtype=dtype, output_loading_info=True
         )
@@ -161,7 +161,7 @@ def _explained(folder: Path, problem: str) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without transformers' loading reports: what matters of them is raised as an error."""
     logging: Any = transformers_logging
     verbosity, progress = logging.get_verbosity(), logging.is_progress_bar_enabled()
