@@ -106,6 +106,9 @@ def exact_law(logits_of: LogitsOf, prompt: Sequence[int], setting: Setting) -> E
         rarest = _rarest(frontier, _MOST_CONTEXTS - scored)
         followed = [c for c, p in frontier.items() if p >= rarest]
         leaves.update((c, p) for c, p in frontier.items() if p < rarest)
+        if not followed:
+            frontier = {}
+            break
         scored += len(followed)
         laws, margins = _laws(logits_of, prompt, followed, setting)
         longer: dict[Tokens, float] = {}
@@ -139,9 +142,7 @@ def _laws(
     logits_of: LogitsOf, prompt: Sequence[int], contexts: list[Tokens], setting: Setting
 ) -> tuple[np.ndarray, np.ndarray]:
     rows = np.array([[*prompt, *context] for context in contexts], dtype=np.int64)
-    logits = np.concatenate(
-        [logits_of(rows[i : i + _ROWS]) for i in range(0, len(rows), _ROWS)] or [np.zeros((0, 1))]
-    )
+    logits = np.concatenate([logits_of(rows[i : i + _ROWS]) for i in range(0, len(rows), _ROWS)])
     return warp(logits, setting)
 
 

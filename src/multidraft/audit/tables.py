@@ -102,7 +102,7 @@ class Cells:
             offset += size
         all_categories = np.concatenate(category)
         q = np.bincount(all_categories, self.p, offset)
-        return Table(name, all_categories, np.array(stratum), q)
+        return Table(name, all_categories, np.array(stratum, dtype=np.int64), q)
 
     def _transition(self, position: int, samples: int) -> Table:
         category = np.full(len(self), -1)
@@ -128,7 +128,10 @@ class Cells:
                 q += np.bincount(numbers, next_law, size).tolist()
         given = "token 1" if position == 1 else f"tokens 1-{position}"
         return Table(
-            f"token {position + 1} given {given}", category, np.array(stratum), np.array(q)
+            f"token {position + 1} given {given}",
+            category,
+            np.array(stratum, dtype=np.int64),
+            np.array(q),
         )
 
 

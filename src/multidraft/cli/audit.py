@@ -66,7 +66,7 @@ def engine(
     max_time: opt.MaxTime = None,
     distance: opt.Distance = 0.3,
     vocab_size: opt.VocabSize = 8,
-    model_seed: opt.ModelSeed = 0,
+    model_seed: opt.ModelSeed = 1,
     models: opt.Models = None,
     seed: opt.Seed = 0,
     workers: opt.Workers = None,
@@ -122,7 +122,7 @@ def models(
     folder: Annotated[Path, typer.Argument(help="New folder; target/ and draft/ are put there.")],
     distance: opt.Distance = 0.3,
     vocab_size: opt.VocabSize = 8,
-    seed: opt.ModelSeed = 0,
+    seed: opt.ModelSeed = 1,
 ) -> None:
     """Write the test models to a folder, for a server of your own to serve."""
     from multidraft.audit.testmodels import build_pair
