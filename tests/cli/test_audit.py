@@ -1,0 +1,178 @@
+"""`multidraft audit` from the command line."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import textwrap
+
+import pytest
+
+ENGINE = """
+    import json, sys
+    import numpy as np
+    from multidraft.audit.alphabet import default_prompts
+    from multidraft.audit.law import exact_law, logits_of_folder
+    from multidraft.audit.setting import Setting
+    from pathlib import Path
+
+    folder, wrong = Path(sys.argv[1]), len(sys.argv) > 2
+    laws, logits = {}, logits_of_folder(folder)
+    for line in sys.stdin:
+        r = json.loads(line)
+        prompt = tuple(r["prompt_token_ids"])
+        if prompt not in laws:
+            options = {k: r[k] for k in ("temperature", "top_p", "top_k", "min_p")}
+            where = Setting(folder, num_tokens=r["max_tokens"], **options)
+            laws[prompt] = exact_law(logits, prompt, where)
+        law = laws[prompt]
+        p = law.p**0.8 if wrong else law.p
+        cell = law.cells[np.random.default_rng(r["seed"]).choice(len(p), p=p / p.sum())]
+        tokens = (cell + (0,) * r["max_tokens"])[: r["max_tokens"]]
+        print(json.dumps({"id": r["id"], "token_ids": [int(t) for t in tokens]}), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    from multidraft.audit.testmodels import build_pair
+
+    folder = tmp_path_factory.mktemp("audit") / "pair"
+    build_pair(folder, seed=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory, models):
+    """A command that samples the exact law; with one more argument, a wrong one."""
+    script = tmp_path_factory.mktemp("program") / "engine.py"
+    script.write_text(textwrap.dedent(ENGINE))
+    return shlex.join([sys.executable, str(script), str(models / "target")])
+
+
+def test_a_lossless_program(run, models, program):
+    code, out, _ = run(
+        "audit", "command", "--command", program, "--models", str(models), "--detect", "0.15"
+    )
+    assert code == 0
+    assert "LOSSLESS (no bias above 0.1" in out
+    assert "token 5 given tokens 1-4" in out
+
+
+def test_a_biased_program_and_its_json(run, models, program):
+    code, out, _ = run(
+        *("audit", "command", "--command", f"{program} wrong", "--models", str(models)),
+        *("--detect", "0.1", "--json"),
+    )
+    assert code == 1
+    report = json.loads(out)
+    assert report["verdict"] == "BIASED"
+    assert report["p_value"] <= report["alpha"] == 0.001
+    assert report["samples"] < report["planned"]
+    assert report["setting"]["num_tokens"] == 5
+    assert report["total_variation"]["low"] > 0
+
+
+def test_out_of_time_is_undecided_with_exit_code_3(run, models, program):
+    code, out, _ = run(
+        *("audit", "command", "--command", program, "--models", str(models)),
+        *("--max-time", "0.01", "--batch", "8"),
+    )
+    assert code == 3
+    assert "UNDECIDED" in out
+
+
+def test_the_picture(run, models, program, tmp_path):
+    picture = tmp_path / "law.png"
+    code, _, _ = run(
+        *("audit", "command", "--command", program, "--models", str(models)),
+        *("--detect", "0.3", "--plot", str(picture)),
+    )
+    assert code == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_our_own_engine(run, models):
+    code, out, _ = run(
+        "audit", "multidraft:token", "--models", str(models), "--detect", "0.2", "--workers", "1"
+    )
+    assert code == 0
+    assert "multidraft" in out
+    assert "token, K 1, L 3" in out
+
+
+def test_models_for_a_server(run, tmp_path):
+    folder = tmp_path / "served"
+    code, out, _ = run("audit", "models", str(folder), "--vocab-size", "16")
+    assert code == 0
+    assert str(folder / "target") in out
+    assert (folder / "draft" / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "Unknown engine 'nothing'"),
+        (["multidraft:nothing"], "Unknown mode 'nothing'"),
+        (["multidraft", "-n", "4"], "take at least 5"),
+        (["multidraft", "--detect", "2"], "detect must lie between 0 and 1"),
+        (["multidraft", "--temperature", "-1"], "temperature must be"),
+        (["multidraft", "--plot", "law.xyz"], "end its name in"),
+        (["multidraft", "--plot", "nowhere/law.png"], "There is no folder"),
+        (["command"], "needs"),
+        (["openai", "--base-url", "http://127.0.0.1:9/v1"], "needs"),
+        (["command", "--command", "no-such-program"], "no-such-program"),
+        (["suite", "openai"], "one setting at a time"),
+        (["suite", "nothing"], "Unknown engine 'nothing'"),
+        (["multidraft", "--vocab-size", "99"], "from 8 to 32"),
+        (["compare", "multidraft:ar", "--target", "t", "--prompts", "{here}"], "not speculate"),
+        (["compare", "openai", "--target", "t", "--prompts", "{here}"], "--baseline-url"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_misuse_is_one_line_and_exit_code_2(run, arguments, message, monkeypatch, tmp_path):
+    monkeypatch.setenv("MULTIDRAFT_CACHE", str(tmp_path))
+    code, out, err = run("audit", *(a.replace("{here}", __file__) for a in arguments))
+    assert code == 2
+    assert message in err
+    assert err.strip().count("\n") == 0
+    assert not out
+
+
+def test_a_folder_without_test_models(run, tmp_path):
+    code, _, err = run("audit", "multidraft", "--models", str(tmp_path))
+    assert code == 2
+    assert "holds no test models" in err
+
+
+def test_speculation_on_against_off(run, pair, tmp_path):
+    target, draft = pair
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt": "ab"}\n{"prompt": "cd"}\n')
+    code, out, _ = run(
+        *("audit", "compare", "multidraft:spectr-gbv", "--target", target, "--draft", draft),
+        *("--prompts", str(prompts), "--samples", "32", "-L", "1", "-K", "2", "-T", "0.5"),
+    )
+    assert code == 0
+    assert "SAME (no difference above" in out
+
+
+@pytest.mark.parametrize("text", ["", '{"text": "no prompt"}\n', "not json\n"])
+def test_prompts_that_cannot_be_read(run, pair, tmp_path, text):
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text(text)
+    code, _, err = run(
+        "audit", "compare", "multidraft", "--target", pair[0], "--prompts", str(prompts)
+    )
+    assert code == 2
+    assert str(prompts) in err
+
+
+def test_the_verifiers_table(run, monkeypatch):
+    from multidraft.audit import proof
+
+    monkeypatch.setattr(proof.prove, "__defaults__", (proof.CASES[:1],))
+    code, out, _ = run("audit", "verifiers")
+    assert code == 0
+    assert out.count(" yes") == 8
