@@ -29,7 +29,7 @@ Verdict = Literal["LOSSLESS", "BIASED", "UNDECIDED"]
 LOOKS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
 # Of what a look spends, the share of the test of all tokens together; the others share the rest.
 _JOINT_SHARE = 0.5
-_FEWEST = 1_000
+_FEWEST = 200
 _MOST = 10_000_000
 #: Samples where the law is a point mass and any other token is seen at once.
 _POINT_MASS = 512

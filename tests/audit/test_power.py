@@ -1,0 +1,36 @@
+"""Every planted fault is called BIASED at the audit's default settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from multidraft.audit.run import Plan
+from tests.audit.faults import FAULTS
+from tests.audit.pairs import audit_fault, pair_of
+
+INVISIBLE = "bfloat16-ratio"
+LEAVING_THE_SUPPORT = {"bonus-from-draft", "target-without-top-p"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("pairs")
+
+
+@pytest.mark.parametrize(
+    "fault", [f for f in FAULTS if f.name != INVISIBLE], ids=lambda fault: fault.name
+)
+def test_a_planted_fault_is_found(fault, folder):
+    report = audit_fault(fault, pair_of(folder, fault.distance, fault.seed), Plan())
+    assert report.verdict == "BIASED"
+    # Only these leave the support; the others have to be found by counting.
+    assert bool(report.excluded) == (fault.name in LEAVING_THE_SUPPORT)
+
+
+def test_a_bias_too_small_to_see_is_not_claimed_away(folder):
+    """bfloat16 ratios: a total variation of about 0.001. The report says what it could see."""
+    fault = next(f for f in FAULTS if f.name == INVISIBLE)
+    report = audit_fault(fault, pair_of(folder, fault.distance, fault.seed), Plan(detect=0.1))
+    assert report.verdict == "LOSSLESS"
+    assert report.detectable > 0.01
+    assert report.variation.high > 0.001
