@@ -13,8 +13,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any, TextIO
 
-#: The most positions of one sequence; what is audited is short, and memory is taken for the most.
-_CONTEXT = 256
+#: The most positions of one sequence: an audit needs few, prompts of one's own a little more.
+_CONTEXT = 2048
 _KV_CACHE_BYTES = 2**30
 # As transformers' prompt lookup does. vLLM's own default, 5, rarely finds a match in short prompts.
 _LOOKUP = {"prompt_lookup_min": 1, "prompt_lookup_max": 2}
