@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multidraft.audit.exact import analyse, analyse_rounds, model_of, outcomes
+from multidraft.audit.branches import outcomes
+from multidraft.audit.exact import analyse, analyse_rounds, model_of
 from multidraft.draft import ModelDrafter
 from multidraft.draft.base import DraftRequest
 from multidraft.errors import InvalidInput
