@@ -17,12 +17,15 @@ _PLAIN = {"multidraft": "ar", "transformers": "plain", "vllm": "plain"}
 
 @dataclass(frozen=True)
 class OnOffReport:
-    """Attributes:
-    on, off: names of the two runs.
-    verdict: "SAME" (nothing found with all samples), "DIFFERENT", or "UNDECIDED" (interrupted).
-    test: what the two-sample test found.
-    alpha: the promised false-alarm rate.
-    samples, planned: of each run, over all prompts.
+    """One engine with speculation against itself without.
+
+    Attributes:
+        on, off: names of the two runs.
+        verdict: "SAME" (nothing found with all samples), "DIFFERENT", or "UNDECIDED"
+            (interrupted).
+        test: what the two-sample test found.
+        alpha: the promised false-alarm rate.
+        samples, planned: of each run, over all prompts.
     """
 
     on: str

@@ -42,11 +42,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class TwoSampleReport:
-    """Attributes:
-    p_value: corrected for all tests.
-    detectable: the total variation, averaged over prompts, that is found with probability 0.99.
-    differences: the tests.
-    worst: (prompt, tokens, count in a, count in b) of the categories furthest apart.
+    """What the tests found.
+
+    Attributes:
+        p_value: corrected for all tests.
+        detectable: the total variation, averaged over prompts, that is found with probability
+            0.99.
+        differences: the tests.
+        worst: (prompt, tokens, count in a, count in b) of the answers furthest apart.
     """
 
     p_value: float
