@@ -3,12 +3,13 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo test test-all lint clean
+.PHONY: help setup demo test test-all bench-smoke lint clean
 
 help:
 	@echo "make demo      set up, fetch a model pair (1.6 GB, once) and compare methods on a prompt"
 	@echo "make test      set up and run the tests"
 	@echo "make test-all  the slow tests too"
+	@echo "make bench-smoke  a benchmark of two prompts and three methods, to see that it runs"
 	@echo "make lint      ruff and mypy"
 
 setup: $(VENV)/.ready
@@ -35,6 +36,14 @@ test: setup
 test-all: setup
 	$(BIN)/multidraft pull smollm2-135m-instruct qwen2.5-coder-1.5b-instruct qwen2.5-coder-0.5b-instruct
 	$(BIN)/python -m pytest -n auto
+
+# A folder of its own each time: an old one would be continued, that is, found finished.
+bench-smoke: setup
+	$(BIN)/multidraft pull smollm2-135m-instruct
+	out=$$(mktemp -d) && $(BIN)/multidraft bench run --out $$out \
+	  --target smollm2-135m-instruct --draft smollm2-135m-instruct \
+	  --data file:tests/bench/prompts.jsonl --prompts 2 --methods ar,token,spectr-gbv \
+	  --max-tokens 24 --temperature 0.6 && wc -l $$out/records.jsonl && rm -r $$out
 
 lint: setup
 	$(BIN)/ruff check .

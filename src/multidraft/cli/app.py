@@ -9,6 +9,7 @@ import typer
 
 from multidraft._version import __version__
 from multidraft.cli.audit import audit
+from multidraft.cli.bench import bench
 from multidraft.cli.generate import generate
 from multidraft.cli.pull import models, pull
 from multidraft.cli.verifiers import verifiers
@@ -24,6 +25,7 @@ app = typer.Typer(
 for command in (generate, pull, models, verifiers):
     app.command()(command)
 app.add_typer(audit, name="audit")
+app.add_typer(bench, name="bench")
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,233 @@
+"""A run from its configuration to its last record."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+import torch
+
+from multidraft.bench.config import Config, Pair
+from multidraft.bench.data import Example, choose, for_chat, load_examples
+from multidraft.bench.folder import RunFolder, open_folder
+from multidraft.bench.manifest import make_manifest
+from multidraft.bench.methods import parse_method
+from multidraft.bench.ours import EngineContestant
+from multidraft.bench.outcome import Contestant, Outcome
+from multidraft.bench.peers import PeerModels, TransformersContestant
+from multidraft.bench.plan import Block, blocks_of, cells_of, seed_of
+from multidraft.bench.records import Cell, Record
+from multidraft.engine import Decoder
+from multidraft.errors import InvalidInput
+from multidraft.models import TransformersModel, load_model
+from multidraft.models.store import resolve
+from multidraft.sampling import SamplingParams
+
+_WARM_UP_TOKENS = 8  # the first rounds of a method pay for memory and kernels
+
+
+class Listener(Protocol):
+    """Told how a run goes on."""
+
+    def busy_with(self, what: str) -> None:
+        """Something is done before or between the generations."""
+        ...
+
+    def planned(self, total: int, done: int) -> None:
+        """Records of the whole run, and those that are there already."""
+        ...
+
+    def recorded(self, records: Sequence[Record]) -> None:
+        """Records were written."""
+        ...
+
+
+def run(config: Config, path: Path, listener: Listener, interrupted: Callable[[], bool]) -> bool:
+    """Carry out a run, or what is left of it, in the folder ``path``.
+
+    Args:
+        config: what to run.
+        path: see `open_folder`.
+        listener: told of progress.
+        interrupted: asked after each round; once it says True the run stops, and what was being
+            generated is left for the next time.
+
+    Returns:
+        True when everything is recorded, False when interrupted.
+
+    Raises:
+        InvalidInput: a data set or folder that cannot be used, or a pair that does not fit.
+        DataUnavailable, ModelUnavailable, UnsupportedModel: as the loading of each.
+    """
+    chosen = {}
+    for dataset in config.data:
+        listener.busy_with(f"Reading {dataset}")
+        data_dir = None if config.data_dir is None else Path(config.data_dir)
+        chosen[dataset] = choose(load_examples(dataset, data_dir), config.prompts, config.seed)
+    folders: dict[str, Path] = {}
+    for pair in config.pairs:
+        for name in filter(None, (pair.target, pair.draft)):
+            folders[name] = resolve(name)
+    listener.busy_with("Computing the models' checksums")
+    manifest = make_manifest(config, folders, chosen)
+    with open_folder(path, manifest) as folder:
+        plans = {pair: list(blocks_of(config, pair, chosen)) for pair in config.pairs}
+        total = sum(len(b.cells) * len(b.examples) for blocks in plans.values() for b in blocks)
+        listener.planned(total, len(folder.done))
+        for pair, blocks in plans.items():
+            if not any(_missing(block, cell, folder) for block in blocks for cell in block.cells):
+                continue
+            listener.busy_with(f"Loading {pair.name}")
+            contest = _Contest(config, pair, folders, chosen)
+            for block in blocks:
+                for cell in block.cells:
+                    if interrupted() or not contest.run(block, cell, folder, listener, interrupted):
+                        return False
+            del contest  # before the next pair's models come
+    return True
+
+
+def _missing(block: Block, cell: Cell, folder: RunFolder) -> list[Example]:
+    return [e for e in block.examples if (cell, e.id, block.repetition) not in folder.done]
+
+
+class _Contest:
+    """One pair, loaded: decodes slices of prompts in its cells."""
+
+    def __init__(
+        self,
+        config: Config,
+        pair: Pair,
+        folders: Mapping[str, Path],
+        chosen: Mapping[str, Sequence[Example]],
+    ):
+        self._config = config
+        self._target = self._load(pair.target)
+        self._draft = self._load(pair.draft) if pair.draft else None
+        draft_folder = folders[pair.draft] if pair.draft else None
+        self._peer_models = PeerModels(self._target, folders[pair.target], draft_folder)
+        self._encoder = Decoder(self._target)
+        self._chat = {dataset: self._uses_chat(dataset) for dataset in chosen}
+        self._contestants: dict[tuple[str, int, int], Contestant] = {}
+        self._warm: set[Cell] = set()
+        for dataset in chosen:
+            for cell in cells_of(config, pair, dataset):  # what does not fit shows at once
+                self._contestant(cell)
+
+    def _load(self, name: str) -> TransformersModel:
+        config = self._config
+        return load_model(
+            name,
+            dtype=config.dtype,
+            device=config.device,
+            max_length=config.max_length,
+            slots=config.batch,
+        )
+
+    def _uses_chat(self, dataset: str) -> bool:
+        tokenizer = self._target.tokenizer
+        if tokenizer is None:
+            raise InvalidInput("The target has no tokenizer, so it cannot read the data sets.")
+        if self._config.chat and not tokenizer.chat_template:
+            raise InvalidInput("The target has no chat template; use raw prompts (chat: false).")
+        if self._config.chat is None:
+            return bool(tokenizer.chat_template) and for_chat(dataset)
+        return self._config.chat
+
+    def _contestant(self, cell: Cell) -> Contestant:
+        key = (cell.method, cell.num_drafts, cell.draft_length)
+        if key not in self._contestants:
+            method = parse_method(cell.method)
+            if method.mode:
+                made: Contestant = TransformersContestant(
+                    method.mode, self._peer_models, cell.draft_length
+                )
+            else:
+                made = EngineContestant(
+                    method, self._target, self._draft, cell.num_drafts, cell.draft_length
+                )
+            self._contestants[key] = made
+        return self._contestants[key]
+
+    def run(
+        self,
+        block: Block,
+        cell: Cell,
+        folder: RunFolder,
+        listener: Listener,
+        interrupted: Callable[[], bool],
+    ) -> bool:
+        """Decode what a block lacks in a cell; False if interrupted."""
+        records, prompts = [], []
+        for example in _missing(block, cell, folder):
+            seed = seed_of(self._config, cell.dataset, example.id, block.repetition)
+            record = Record(cell, example.id, block.repetition, seed, block=block.number)
+            try:
+                tokens = self._encoder.encode(
+                    example.messages if self._chat[cell.dataset] else example.prompt
+                )
+            except InvalidInput as error:
+                failed = [replace(record, error=str(error))]
+                folder.append(failed)
+                listener.recorded(failed)
+                continue
+            records.append(replace(record, prompt_tokens=len(tokens)))
+            prompts.append(tokens)
+        if not records:
+            return True
+        params = [
+            SamplingParams(
+                temperature=cell.temperature, max_tokens=self._config.max_tokens, seed=record.seed
+            )
+            for record in records
+        ]
+        contestant = self._contestant(cell)
+        self._warm_up(contestant, cell, prompts, params, interrupted)
+        outcomes = contestant.decode(prompts, params, interrupted)
+        if outcomes is None:
+            return False
+        memory = peak_memory(self._target.device)
+        finished = [
+            _filled(record, outcome, memory)
+            for record, outcome in zip(records, outcomes, strict=True)
+        ]
+        folder.append(finished)
+        listener.recorded(finished)
+        return True
+
+    def _warm_up(
+        self,
+        contestant: Contestant,
+        cell: Cell,
+        prompts: Sequence[list[int]],
+        params: Sequence[SamplingParams],
+        interrupted: Callable[[], bool],
+    ) -> None:
+        if cell in self._warm:
+            return
+        short = [replace(p, max_tokens=min(_WARM_UP_TOKENS, p.max_tokens)) for p in params]
+        outcomes = contestant.decode(prompts, short, interrupted)
+        if outcomes is not None and not any(outcome.error for outcome in outcomes):
+            self._warm.add(cell)
+
+
+def _filled(record: Record, outcome: Outcome, memory: int) -> Record:
+    values: dict[str, Any] = asdict(outcome)
+    return replace(record, **values, peak_memory=memory)
+
+
+def peak_memory(device: torch.device) -> int:
+    """Largest memory in use up to now, in bytes: the GPU's where the model is on one, else the
+    process's resident size."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if sys.platform == "win32":
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource  # Windows has none
+
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest if sys.platform == "darwin" else 1024 * largest

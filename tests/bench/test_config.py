@@ -1,0 +1,93 @@
+"""Configurations: what they mean, and which key is wrong where they mean nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from multidraft.bench.config import Pair, make_config, read_config
+from multidraft.bench.methods import parse_method
+from multidraft.errors import InvalidInput
+
+GOOD = {
+    "pairs": [{"target": "big", "draft": "small"}],
+    "data": ["gsm8k"],
+    "methods": ["ar", "spectr-gbv"],
+}
+
+
+def test_yaml(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        "pairs:\n  - {target: models/big, draft: small}\n  - {name: alone, target: big}\n"
+        "data: mgsm\nmethods: ar\nnum_drafts: [1, 3]\ntemperature: 0\nchat: false\n"
+    )
+    config = make_config(read_config(path), "run.yaml")
+    assert config.pairs == (
+        Pair("big + small", "models/big", "small"),
+        Pair("alone", "big", None),
+    )
+    assert len(config.data) == 11
+    assert config.num_drafts == (1, 3) and config.temperature == (0.0,)
+    assert config.chat is False and config.max_tokens == 128
+
+
+def test_what_is_written_reads_back():
+    config = make_config({**GOOD, "data_dir": "here", "draft_length": [2, 5]}, "test")
+    assert make_config(config.to_dict(), "test") == config
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"promts": 3}, "unknown key 'promts'; did you mean 'prompts'"),
+        ({"data": None}, "'data' is missing"),
+        ({"methods": []}, "'methods' is missing"),
+        ({"methods": ["spectre"]}, "methods: Unknown method 'spectre'"),
+        ({"methods": ["transformers:fast"]}, "transformers:plain"),
+        ({"methods": ["hybrid+token"]}, "'token' does not take the trees of 'hybrid'"),
+        ({"methods": ["nobody+traversal"]}, "Unknown method 'nobody\\+traversal'"),
+        ({"num_drafts": 0}, "num_drafts must be a whole number of at least 1, not 0"),
+        ({"draft_length": [4, "six"]}, "draft_length must be a whole number"),
+        ({"temperature": -1}, "temperature: "),
+        ({"temperature": "hot"}, "temperature: "),
+        ({"prompts": True}, "prompts must be a whole number"),
+        ({"chat": "yes please"}, "chat must be true or false"),
+        ({"pairs": ["big"]}, "pairs must be a list of pairs"),
+        ({"pairs": [{"target": "a", "drft": "b"}]}, "unknown key 'drft' in a pair"),
+        ({"pairs": [{"target": "a"}, {"target": "a"}]}, "two pairs have the name 'a'"),
+        ({"pairs": [{"target": "a"}]}, "'spectr-gbv' needs a draft model"),
+        ({"methods": ["transformers:plain"], "batch": 2}, "set batch to 1"),
+    ],
+)
+def test_refused(changes, message):
+    with pytest.raises(InvalidInput, match=message) as refusal:
+        make_config({**GOOD, **changes}, "run.yaml")
+    assert str(refusal.value).startswith("run.yaml: ")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("pairs: [", "line 1: not YAML"), ("just words", "keys and values")],
+)
+def test_refused_files(tmp_path, content, message):
+    path = tmp_path / "run.yaml"
+    path.write_text(content)
+    with pytest.raises(InvalidInput, match=message):
+        read_config(path)
+    with pytest.raises(InvalidInput, match="Cannot read"):
+        read_config(tmp_path / "nowhere.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("ar", [(0, 0)]),
+        ("token", [(1, 4), (1, 6)]),
+        ("spectr-gbv", [(2, 4), (3, 4), (2, 6), (3, 6)]),
+        ("hybrid+traversal", [(2, 4), (3, 4), (2, 6), (3, 6)]),
+        ("transformers:plain", [(0, 0)]),
+        ("transformers:assisted", [(1, 4), (1, 6)]),
+    ],
+)
+def test_methods_run_once_over_what_they_do_not_have(name, shapes):
+    assert parse_method(name).shapes([2, 3], [4, 6]) == shapes
