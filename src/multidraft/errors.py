@@ -13,6 +13,10 @@ class ModelUnavailable(MultidraftError):
     """A model that cannot be had: unknown name, no network, no disk space, a broken download."""
 
 
+class DataUnavailable(MultidraftError):
+    """A data set that cannot be had: no network, or the hub no longer has it."""
+
+
 class UnsupportedModel(MultidraftError):
     """A model or file of a kind the engine cannot run exactly."""
 

@@ -9,9 +9,8 @@ import datasets
 import pytest
 
 from multidraft.bench.data import choose, fingerprint, load_examples, parse_names
-from multidraft.bench.data.hub import DataUnavailable
 from multidraft.bench.data.tasks import MGSM_LABELS
-from multidraft.errors import InvalidInput
+from multidraft.errors import DataUnavailable, InvalidInput
 
 HUMANEVAL = {
     "task_id": "HumanEval/0",

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import torch
 
 from multidraft.bench.methods import Method
 from multidraft.bench.outcome import Outcome, Stopwatch
-from multidraft.draft import Drafter, DraftRequest
-from multidraft.engine import Decoder
+from multidraft.engine import Decoder, Progress
 from multidraft.engine import Sequence as Running
 from multidraft.errors import InvalidInput, MultidraftError
 from multidraft.models import LanguageModel
 from multidraft.sampling import SamplingParams
-from multidraft.tree import DraftTree
 
 
 class EngineContestant:
@@ -36,12 +33,11 @@ class EngineContestant:
         num_drafts: int,
         draft_length: int,
     ):
-        self._drafter: _Watched | None = None
         if method.proposer is None:
             self._decoder = Decoder(target)
         else:
-            self._drafter = _Watched(method.proposer.make(draft, num_drafts, draft_length))
-            self._decoder = Decoder(target, self._drafter, method.verifier)
+            drafter = method.proposer.make(draft, num_drafts, draft_length)
+            self._decoder = Decoder(target, drafter, method.verifier)
 
     def decode(
         self,
@@ -106,10 +102,7 @@ class EngineContestant:
                 progress = engine.step()
                 now = time.perf_counter()
                 for each in progress:
-                    depth = 0
-                    if self._drafter is not None:
-                        depth = self._drafter.depths.pop(each.sequence.handle)
-                    watches[each.sequence].round(each.sequence, depth, len(each.token_ids), now)
+                    watches[each.sequence].round(each, now)
         finally:
             for sequence in watches:
                 engine.cancel(sequence)
@@ -127,10 +120,10 @@ class _Watch:
         self._rounds: list[list[int]] = []
         self._accepted = 0
 
-    def round(self, sequence: Running, depth: int, emitted: int, now: float) -> None:
-        accepted = sequence.stats.accepted - self._accepted
-        self._accepted = sequence.stats.accepted
-        self._rounds.append([accepted, depth, emitted])
+    def round(self, progress: Progress, now: float) -> None:
+        accepted = progress.sequence.stats.accepted - self._accepted
+        self._accepted = progress.sequence.stats.accepted
+        self._rounds.append([accepted, progress.depth, len(progress.token_ids)])
         self._clock.came(now)
 
     def outcome(self, sequence: Running, rest: float) -> Outcome:
@@ -146,39 +139,3 @@ class _Watch:
             finish_reason=str(result.finish_reason),
             text=result.text or "",
         )
-
-
-class _Watched:
-    """A drafter whose trees' depths are noted, by handle: the engine does not tell them."""
-
-    def __init__(self, drafter: Drafter):
-        self._drafter = drafter
-        self.depths: dict[int, int] = {}
-
-    @property
-    def drafts(self) -> Literal["one", "iid", "any"]:
-        return self._drafter.drafts
-
-    @property
-    def draft_length(self) -> int:
-        return self._drafter.draft_length
-
-    @property
-    def max_nodes(self) -> int:
-        return self._drafter.max_nodes
-
-    @property
-    def model(self) -> LanguageModel | None:
-        return self._drafter.model
-
-    def open(self, prompt: Sequence[int], params: SamplingParams, vocab_size: int) -> int:
-        return self._drafter.open(prompt, params, vocab_size)
-
-    def close(self, handle: int) -> None:
-        self._drafter.close(handle)
-
-    def propose(self, requests: Sequence[DraftRequest]) -> list[DraftTree]:
-        trees = self._drafter.propose(requests)
-        for request, tree in zip(requests, trees, strict=True):
-            self.depths[request.handle] = tree.depth
-        return trees

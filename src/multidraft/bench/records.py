@@ -19,7 +19,8 @@ class Cell:
         dataset: the data set's name.
         method: "ar", a verifier ("spectr-gbv"), a drafter and its verifier ("hybrid+traversal"),
             or a peer ("transformers:assisted").
-        num_drafts, draft_length: K and L; 0 where the method has none.
+        num_drafts, draft_length: K and L; 0 where the method has none, K = 1 for methods of one
+            draft and for peers that draft. Drafters of trees get K * L nodes and depth L.
         temperature: of the request.
         batch: sequences decoded together.
     """

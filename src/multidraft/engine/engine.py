@@ -33,12 +33,14 @@ class Progress:
         token_ids: new tokens.
         origins: where each came from.
         text: new text that is safe to show; "" for models without a tokenizer.
+        depth: length of the longest draft; 0 for a plain step.
     """
 
     sequence: Sequence
     token_ids: list[int]
     origins: list[Origin]
     text: str
+    depth: int
 
 
 class Engine:
@@ -326,7 +328,7 @@ class Engine:
             self._release(sequence)
         else:
             self.target.commit(sequence.slot, [0, *verdict.path])
-        return Progress(sequence, tokens[:kept], origins[:kept], shown)
+        return Progress(sequence, tokens[:kept], origins[:kept], shown, tree.depth)
 
     def _record(self, sequence: Sequence, tree: DraftTree, accepted: int, kept: int) -> None:
         stats = sequence.stats

@@ -6,11 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from multidraft.bench.data.example import Row
-from multidraft.errors import InvalidInput, MultidraftError
-
-
-class DataUnavailable(MultidraftError):
-    """A data set that cannot be had: no network, or the hub no longer has it."""
+from multidraft.errors import DataUnavailable, InvalidInput
 
 
 @dataclass(frozen=True)
