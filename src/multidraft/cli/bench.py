@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from multidraft.cli.bench_report import report
 from multidraft.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -194,3 +195,6 @@ def _numbers(option: str, text: str | None, kind: Callable[[str], Any]) -> list[
         raise InvalidInput(
             f"{option} takes numbers with commas between them, not {text!r}."
         ) from None
+
+
+bench.command()(report)

@@ -338,7 +338,10 @@ class Engine:
         stats.drafted += sum(len(entries) for entries in tree.entries)
         stats.accepted += min(accepted, kept)
         full_length = self.drafter.draft_length if self.drafter else 0
-        if kept == accepted + 1 and tree.depth == full_length:
+        # Room for a full draft, not a tree of full depth: an adaptive tree stays short where it
+        # would have failed, and leaving those rounds out would flatter it.
+        had_room = sequence.remaining + kept > full_length
+        if kept == accepted + 1 and had_room:
             stats.full_rounds += 1
             stats.full_tokens += kept
             stats.accepted_fractions += accepted / full_length if full_length else 0.0

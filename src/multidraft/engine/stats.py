@@ -19,8 +19,8 @@ class Stats:
         accepted: draft tokens kept.
         seconds: wall-clock seconds by phase. Time of a call that served several sequences is
             shared equally among them, so the figures of a batch add up to its wall-clock time.
-        full_rounds, full_tokens: rounds at the full draft length that nothing cut, and the tokens
-            they emitted; the figures below are taken over these alone.
+        full_rounds, full_tokens: rounds that had room for the full draft length and that nothing
+            cut, and the tokens they emitted; the figures below are taken over these alone.
     """
 
     rounds: int = 0

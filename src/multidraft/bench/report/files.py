@@ -1,0 +1,55 @@
+"""A report's files on disk, each whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from multidraft.bench.report.document import make_document
+from multidraft.bench.report.load import load_run
+from multidraft.bench.report.render import render
+from multidraft.errors import InvalidInput
+
+PAGE = "report.html"
+
+
+def write_report(run: Path, out: Path, baselines: list[str]) -> list[str]:
+    """Write the report of a run folder into another folder.
+
+    Args:
+        run: the run folder.
+        out: a new or empty folder, or one with an earlier report, whose files are replaced.
+        baselines: see `make_document`.
+
+    Returns:
+        The files written, within ``out``.
+
+    Raises:
+        InvalidInput: as `load_run` and `make_document`, or ``out`` cannot be written to.
+    """
+    if out.exists() and not out.is_dir():
+        raise InvalidInput(f"{out} is a file; choose a folder with --out.")
+    if out.is_dir() and any(out.iterdir()) and not (out / PAGE).is_file():
+        raise InvalidInput(f"{out} is not empty and holds no report; choose another --out.")
+    files = render(make_document(load_run(run), baselines))
+    try:
+        _write(out, files)
+    except OSError as error:
+        raise InvalidInput(f"Cannot write to {out}: {error.strerror}.") from None
+    return list(files)
+
+
+def _write(out: Path, files: Mapping[str, bytes]) -> None:
+    (out / "figures").mkdir(parents=True, exist_ok=True)
+    (out / "tables").mkdir(exist_ok=True)
+    new = {name: out / f"{name}.new" for name in files}
+    try:
+        for name, content in files.items():
+            new[name].write_bytes(content)
+        # Only now does anything of an earlier report go; the page first, so that a folder in which
+        # this was cut short is still known for a report's.
+        for name in sorted(files, key=lambda name: name != PAGE):
+            new[name].replace(out / name)
+    finally:
+        for path in new.values():
+            path.unlink(missing_ok=True)

@@ -1,0 +1,41 @@
+"""`multidraft bench report`: what a run found."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from multidraft.errors import InvalidInput
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="A run's folder; it may be unfinished.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write to.  [RUN/report]", show_default=False)
+    ] = None,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METHOD",
+            help="Hold the others against this method; may be repeated.  [ar, token, spectr and "
+            "greedy-block, where present]",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Write a run's report: tables with intervals and tests, and plots.
+
+    One page (HTML), and the same as Markdown, LaTeX and CSV.
+    """
+    for package in ("jinja2", "matplotlib", "scipy"):
+        if importlib.util.find_spec(package) is None:
+            raise InvalidInput("`bench` needs more packages: pip install 'multidraft[bench]'")
+    from multidraft.bench.report.files import PAGE, write_report
+
+    folder = run / "report" if out is None else out
+    files = write_report(run, folder, baseline or [])
+    others = sorted(name for name in files if "/" not in name and name != PAGE)
+    typer.echo(f"{folder / PAGE}\n(beside it: {', '.join(others)}, figures/, tables/)")

@@ -1,0 +1,96 @@
+"""Differences that are there are established, those that are not are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from multidraft.bench.report.comparisons import (
+    BLOCK_EFFICIENCY,
+    SPEED,
+    check_baselines,
+    compare_all,
+    opponents,
+)
+from multidraft.bench.report.group import Row, make_groups
+from multidraft.bench.report.load import load_run
+from multidraft.bench.report.measures import MEAN, Measures
+from multidraft.bench.report.words import verdicts
+from multidraft.errors import InvalidInput
+from tests.bench.report.synthetic import run_records, write_run
+
+
+def _compare(path, records, baselines=()):
+    groups = make_groups(load_run(write_run(path, records)))
+    return compare_all([Measures(g) for g in groups], check_baselines(baselines, groups))
+
+
+def _renamed(record, method, faster=1.0):
+    seconds = {phase: value / faster for phase, value in record.seconds.items()}
+    return replace(record, cell=replace(record.cell, method=method), seconds=seconds)
+
+
+def test_identical_methods_do_not_differ(tmp_path):
+    records = run_records({"spectr": 0.7}, ("humaneval", "gsm8k"))
+    found = _compare(tmp_path, [*records, *(_renamed(r, "spectr-gbv") for r in records)])
+    assert {c.dataset for c in found} == {"humaneval", "gsm8k", MEAN}
+    assert all(c.p == 1.0 and not c.established for c in found)
+    assert all(c.effect.value == pytest.approx(float(c.figure == SPEED)) for c in found)
+    established, not_established = verdicts(found)
+    assert not established and len(not_established) == 2
+    assert "mean over data sets 1.00× (p = 1.000)" in not_established[1]
+
+
+def test_equally_good_methods_are_not_told_apart(tmp_path):
+    found = _compare(tmp_path, run_records({"spectr": 0.7, "spectr-gbv": 0.7}, prompts=40))
+    assert found and not any(c.established for c in found)
+
+
+def test_a_planted_difference_in_speed_is_established(tmp_path):
+    rng = np.random.default_rng(0)
+    records = run_records({"ar": 0.0, "token": 0.6, "spectr": 0.7}, prompts=40)
+    spectr = [r for r in records if r.cell.method == "spectr"]
+    faster = [_renamed(r, "spectr-gbv", 1.1 * rng.lognormal(0.0, 0.1)) for r in spectr]
+    (speed,) = [
+        c
+        for c in _compare(tmp_path, [*records, *faster])
+        if (c.row.method, c.base.method, c.figure) == ("spectr-gbv", "spectr", SPEED)
+    ]
+    assert speed.established
+    assert 1.0 < speed.effect.low < 1.1 < speed.effect.high < 1.2
+
+
+def test_a_difference_in_block_efficiency_is_established_in_its_direction(tmp_path):
+    found = _compare(tmp_path, run_records({"token": 0.5, "spectr": 0.75}, prompts=30))
+    (c,) = [c for c in found if c.figure == BLOCK_EFFICIENCY]
+    assert (c.row.method, c.base.method) == ("spectr", "token")
+    assert c.established and 0 < c.effect.low < c.effect.value
+    assert "spectr (K=3, L=4) more tokens per target call than token (K=1, L=4)" in str(
+        verdicts(found)[0]
+    )
+
+
+def test_few_prompts_establish_nothing(tmp_path):
+    found = _compare(tmp_path, run_records({"token": 0.3, "spectr": 0.9}, prompts=4))
+    assert found and not any(c.established for c in found)
+
+
+def test_opponents_share_their_shape_and_meet_once():
+    rows = [Row("ar", 0, 0), Row("token", 1, 4), Row("token", 1, 8)]
+    rows += [Row(m, k, 4) for m in ("spectr", "spectr-gbv") for k in (1, 3)]
+    found = opponents(rows, ["ar", "token", "spectr"])
+    assert (Row("spectr-gbv", 3, 4), Row("spectr", 3, 4)) in found
+    assert (Row("spectr-gbv", 3, 4), Row("token", 1, 4)) in found
+    assert (Row("spectr-gbv", 3, 4), Row("spectr", 1, 4)) not in found
+    assert (Row("token", 1, 8), Row("ar", 0, 0)) in found
+    assert not any(a.method == b.method for a, b in found)
+    assert len({frozenset(pair) for pair in found}) == len(found)
+
+
+def test_baselines_must_be_there(tmp_path):
+    groups = make_groups(load_run(write_run(tmp_path, run_records({"token": 0.5}, prompts=5))))
+    assert check_baselines([], groups) == ["token"]
+    with pytest.raises(InvalidInput, match=r"no method 'spectr'.*it has token"):
+        check_baselines(["spectr"], groups)
