@@ -69,9 +69,41 @@ def test_temperature_0_is_one_cell():
     assert law.p.tolist() == [1.0]
 
 
+def test_min_p_1_and_next_to_no_temperature_are_greedy():
+    greedy = law_of(setting(temperature=0.0))
+    for options in ({"min_p": 1.0}, {"top_p": 1e-9}, {"temperature": 1e-310}):
+        assert law_of(setting(**options)).cells == greedy.cells, options
+
+
+def test_no_more_contexts_are_followed_than_allowed(monkeypatch):
+    monkeypatch.setattr("multidraft.audit.law._MOST_CONTEXTS", 500)
+    rows = []
+    logits = logits_of(1)
+
+    def counted(contexts):
+        rows.append(len(contexts))
+        return logits(contexts)
+
+    law = exact_law(counted, PROMPT, setting(num_tokens=7, temperature=1.5))
+    assert sum(rows) == 500
+    assert law.p.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("option", [{"top_k": 1}, {"min_p": 0.5}, {"top_p": 0.5}])
+def test_a_cut_is_nearer_at_a_low_temperature(option):
+    logits = np.array([[1.0, 0.9, 0.0]])
+    _, (margin,) = warp(logits, setting(temperature=0.05, **option))
+    _, (scaled,) = warp(logits / 0.05, setting(**option))
+    assert margin == pytest.approx(0.05 * scaled)
+
+
 def test_a_cut_within_rounding_is_refused():
     def tied(contexts):
         return np.tile([1.0, 1.0, 0.0], (len(contexts), 1))
+
+    for option in ({"top_p": 0.2}, {"min_p": 1.0}):
+        with pytest.raises(InvalidInput, match="within rounding"):
+            exact_law(tied, (0, 1), setting(**option))
 
     with pytest.raises(InvalidInput, match="within rounding"):
         exact_law(tied, (0, 1), setting(temperature=0.0))

@@ -72,6 +72,39 @@ def test_temperature_0():
     assert report.detectable < 0.01
 
 
+@pytest.mark.parametrize(("temperature", "seed"), [(0.05, 2), (0.05, 1), (0.1, 3), (0.3, 2)])
+def test_a_bias_towards_rare_sequences_is_found(temperature, seed):
+    """A law of little choice, where all but the likeliest is too rare to be counted by itself."""
+    where = setting(temperature=temperature)
+    law = law_of(where, seed)
+    by_p = np.argsort(law.p)
+    p = law.p.copy()
+    p[by_p[-1]] -= DETECT
+    p[by_p[-5:-1]] += DETECT / 4
+    assert run(Exact([law], 5, p), where, [law], detect=DETECT).verdict == "BIASED"
+    lossless = run(Exact([law], 6), where, [law], detect=DETECT)
+    assert lossless.verdict == "LOSSLESS"
+    assert lossless.detectable <= DETECT
+
+
+def test_too_few_samples_for_any_category_find_nothing():
+    where = setting()
+    law = law_of(where)
+    report = run(Exact([law], 7), where, [law], chunk=5, detect=DETECT, max_seconds=1e-9)
+    assert (report.verdict, report.samples, report.detectable) == ("UNDECIDED", 5, 1.0)
+    assert report.variation.high == 1.0
+
+
+def test_wrong_from_the_first_of_many_prompts():
+    """Stopped after fewer samples than prompts, there is still an estimate."""
+    where = setting(temperature=0.0)
+    laws = [law_of(where, prompt=(0, 1, t)) for t in range(6)]
+    wrong = [law_of(where, seed=3, prompt=(0, 1, t)) for t in range(6)]
+    report = run(Exact(wrong, 5), where, laws, chunk=2)
+    assert (report.verdict, report.samples) == ("BIASED", 2)
+    assert report.variation.low <= report.variation.estimate == 1.0 == report.variation.high
+
+
 def test_sampling_in_turn_over_prompts():
     where = setting()
     laws = [law_of(where), law_of(where, prompt=(3, 2, 1, 0))]
@@ -103,6 +136,7 @@ def test_an_interrupted_audit_tests_what_it_has():
     assert report.verdict == "UNDECIDED"
     assert 1000 <= report.samples < 1250
     assert report.outcomes
+    assert report.interrupted
     broken = Interrupted([law], 8, shifted(law, 0.4))
     assert run(broken, where, [law], chunk=250, detect=DETECT).verdict == "BIASED"
 
@@ -117,6 +151,19 @@ def test_an_answer_of_the_wrong_length():
 
     with pytest.raises(AuditError, match="2 tokens where 4"):
         run(Short([law], 9), where, [law])
+
+
+@pytest.mark.parametrize("answer", [(0, 1, 2, 6), (-1, 0, 0, 0), "abcz", "abc?"])
+def test_tokens_out_of_the_vocabulary_are_a_failing_engine(answer):
+    where = setting()
+    law = law_of(where)
+
+    class Outside(Exact):
+        def answer(self, request):
+            return answer
+
+    with pytest.raises(AuditError, match=r"^synthetic: .* token"):
+        run(Outside([law], 9), where, [law])
 
 
 def test_text_answers_are_read():

@@ -75,6 +75,28 @@ def test_interrupted_it_tests_what_there_is_of_both():
         compare_on_off(Exact([law], 1), Interrupted([law], 2), prompts, 1000, 4, tuple, 200)
 
 
+def test_too_few_samples_to_find_anything_are_undecided():
+    law = law_of(setting())
+    other = Exact([law], 2, law.p[::-1])
+    report = compare_on_off(Exact([law], 1), other, [(PROMPT, "abcd")], 4, 4, tuple, 8)
+    assert (report.verdict, report.test.detectable) == ("UNDECIDED", 1.0)
+
+
+def test_answers_of_no_text():
+    report = two_sample([[()] * 20], [[()] * 20], 0.001)
+    assert (report.p_value, report.detectable) == (1.0, 1.0)
+
+
+def test_an_alpha_that_permutations_cannot_show():
+    for alpha in (0.0, 1.0, float("nan"), 1e-7):
+        with pytest.raises(InvalidInput, match="alpha"):
+            two_sample([[(0,)] * 20], [[(1,)] * 20], alpha)
+    # Each test can reach its own share of alpha.
+    ten = [(0,) * 10], [(1,) * 10]
+    report = two_sample([ten[0] * 40], [ten[1] * 40], 1e-4)
+    assert all(d.p_value * 20 <= 1e-4 for d in report.differences)
+
+
 def test_the_engine_without_speculation():
     assert speculation_off("multidraft:spectr") == "multidraft:ar"
     assert speculation_off("multidraft") == "multidraft:ar"

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 import sys
 import textwrap
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+
+from multidraft.errors import AuditError, InvalidInput
 
 ENGINE = """
     import json, sys
@@ -93,6 +98,89 @@ def test_the_picture(run, models, program, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_picture_that_cannot_be_written_does_not_cost_the_result(run, models, program, tmp_path):
+    (tmp_path / "law.png").mkdir()
+    code, out, err = run(
+        *("audit", "command", "--command", program, "--models", str(models)),
+        *("--detect", "0.4", "--json", "--plot", str(tmp_path / "law.png")),
+    )
+    assert code == 2
+    assert json.loads(out)["verdict"] == "LOSSLESS"
+    assert "The picture cannot be written" in err
+    assert err.strip().count("\n") == 0
+
+
+@pytest.mark.parametrize(("where", "expected"), [("pipe", 141), ("/dev/full", 2)])
+def test_an_output_that_fails_ends_in_no_verdict(where, expected):
+    """Exit code 1, Python's own for an error and rich's for a closed pipe, means BIASED."""
+    lines = "from multidraft.cli import main; main()"
+    command = [sys.executable, "-c", lines, "audit", "verifiers", "--help"]
+    if where == "pipe":
+        ended = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        ended.stdout.close()
+        code = ended.wait()
+    else:
+        if not Path(where).exists():
+            pytest.skip("this system has no such file")
+        with Path(where).open("wb") as full:
+            ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE)
+        code = ended.returncode
+        assert ended.stderr.startswith(b"multidraft: ")
+    assert code == expected
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), SystemExit(1), KeyError("x")])
+def test_what_breaks_ends_in_no_verdict(run, monkeypatch, error):
+    def broken():
+        raise error
+
+    monkeypatch.setattr("multidraft.audit.proof.prove", broken)
+    code, _, _ = run("audit", "verifiers")
+    assert code in (2, 141)
+
+
+def test_two_distances_that_look_alike_have_folders_of_their_own(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("MULTIDRAFT_CACHE", str(tmp_path))
+    for distance in ("0.3", "0.30000001"):
+        _, _, err = run("audit", "command", "--command", "no-such", "--distance", distance)
+        assert "no-such cannot be run" in err
+
+
+@dataclass
+class Stub:
+    """A report of which only the end counts."""
+
+    interrupted: bool = False
+
+
+def test_a_suite_goes_on_after_a_failure_and_ends_at_ctrl_c(monkeypatch):
+    from multidraft.audit import suite
+    from multidraft.audit.blackbox import Access
+    from multidraft.audit.run import Plan
+
+    results = [Stub(), AuditError("it fell over"), InvalidInput("no cut"), Stub(True), Stub()]
+
+    def audited(*_):
+        result = results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    monkeypatch.setattr(suite, "audit_engine", audited)
+
+    monkeypatch.setattr(suite, "centre", lambda *_: suite.Setting("target"))
+    found = suite.run_suite("multidraft", lambda distance: None, Plan(), Access())
+    assert [(e.report is None, e.error) for e in found] == [
+        (False, ""),
+        (True, "it fell over"),
+        (True, "no cut"),
+        (False, ""),
+    ]
+    results[:] = [InvalidInput("no such mode")]
+    with pytest.raises(InvalidInput, match="no such mode"):
+        next(suite.run_suite("multidraft", lambda distance: None, Plan(), Access()))
+
+
 def test_our_own_engine(run, models):
     code, out, _ = run(
         "audit", "multidraft:token", "--models", str(models), "--detect", "0.2", "--workers", "1"
@@ -114,6 +202,7 @@ def test_models_for_a_server(run, tmp_path):
     ("arguments", "message"),
     [
         (["nothing"], "Unknown engine 'nothing'"),
+        (["[/b]"], "Unknown engine '[/b]'"),
         (["multidraft:nothing"], "Unknown mode 'nothing'"),
         (["multidraft", "-n", "4"], "take at least 5"),
         (["multidraft", "--detect", "2"], "detect must lie between 0 and 1"),

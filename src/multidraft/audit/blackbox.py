@@ -67,7 +67,8 @@ def audit_engine(
         model=access.model,
         command=access.command,
     )
-    count = _GREEDY_PROMPTS if setting.temperature == 0 else 1
+    greedy = setting.temperature == 0 or setting.top_k == 1 or setting.min_p == 1
+    count = _GREEDY_PROMPTS if greedy else 1
     logits_of = logits_of_folder(pair.target)
     laws = [
         exact_law(logits_of, prompt, setting)

@@ -26,7 +26,8 @@ class Outcome:
         name: of its table.
         degrees: degrees of freedom.
         statistic: G, corrected.
-        p_value: from the chi-square law, before any correction for several tests and looks.
+        p_value: from the chi-square law (`rare_test`: exact), before any correction for several
+            tests and looks.
     """
 
     name: str
@@ -57,6 +58,26 @@ def g_test(table: Table, counts: np.ndarray) -> Outcome:
     statistic = float((g[tested] / correction[tested]).sum())
     p_value = float(stats.chi2.sf(statistic, degrees)) if degrees else 1.0
     return Outcome(table.name, degrees, statistic, p_value)
+
+
+def rare_test(table: Table, counts: np.ndarray) -> Outcome:
+    """Whether the rare cells, all together, came too often: exact, as so few are expected."""
+    hits, samples = int(counts[table.rare].sum()), int(counts.sum())
+    statistic = 0.0
+    if hits > samples * table.rare_p:
+        for n, p in ((hits, table.rare_p), (samples - hits, 1 - table.rare_p)):
+            statistic += 2 * n * math.log(n / (samples * max(p, 1e-300))) if n else 0.0
+    p_value = float(stats.binom.sf(hits - 1, samples, table.rare_p))
+    return Outcome("rare sequences", 1, statistic, p_value)
+
+
+def rare_detectable(rare_p: float, samples: int, level: float) -> float:
+    """By how much the probability of the rare cells must be off for `rare_test` at ``level`` to
+    find it with probability 0.99; it cannot be below its own value by more than that."""
+    needed = int(stats.binom.isf(level, samples, rare_p)) + 1
+    if needed > samples:
+        return 1.0
+    return float(stats.beta.ppf(POWER, needed, samples - needed + 1))
 
 
 def detectable(degrees: int, samples: int, level: float) -> float:
@@ -106,39 +127,52 @@ def variation(table: Table, halves: np.ndarray, excluded: np.ndarray) -> Variati
     one inverts the noncentral law of G (by Pinsker, or Cauchy-Schwarz, the total variation is no
     more than half the root of the noncentrality per sample); with excluded samples, where G is
     infinite, it is the plain difference of frequencies and the most that noise takes away from it
-    (McDiarmid 1989).
+    (McDiarmid 1989). Rare cells are a category of their own, with Clopper and Pearson's bound.
     """
-    share = table.q / len(np.unique(table.stratum))
-    counts = np.array(
-        [[*table.observed(half), out] for half, out in zip(halves, excluded, strict=True)]
-    )
-    exact = np.array([*share, 0.0])
+    strata = len(np.unique(table.stratum))
+    exact = np.array([*(table.q - table.rare_q) / strata, table.rare_p, 0.0])
+    rows = []
+    for half, out in zip(halves, excluded, strict=True):
+        rare = np.where(table.rare, half, 0)
+        rows.append([*table.observed(half - rare), rare.sum(), out])
+    counts = np.array(rows)
     totals = counts.sum(1)
     error = (1 - CONFIDENCE) / 2
     estimates, lows = [], []
     for chosen_by, other in ((0, 1), (1, 0)):
         too_many = counts[chosen_by] > totals[chosen_by] * exact
         hits, trials = counts[other][too_many].sum(), totals[other]
+        if not trials:
+            continue  # fewer samples than prompts
         estimates.append(hits / trials - exact[too_many].sum())
         low = stats.beta.ppf(error / 2, hits, trials - hits + 1) if hits else 0.0
         lows.append(low - exact[too_many].sum())
     samples = int(totals.sum())
     estimate = float(max(0.0, np.mean(estimates)))
     low = float(max(0.0, *lows))
-    if excluded.any() or table.degrees == 0:
+    point_masses = len(table.category) == strata
+    if table.degrees == 0 and (point_masses or table.rare.any()):
+        unlikely = int(counts[:, -2:].sum())
+        high = _largest_change(unlikely, samples, table.rare_p, error)
+    elif excluded.any() or table.degrees == 0:
+        cells = len(exact) - (not table.rare.any())
         difference = abs(counts.sum(0) / samples - exact).sum() / 2
-        noise = math.sqrt(len(exact) / samples) / 2 + math.sqrt(-math.log(error) / (2 * samples))
-        if table.degrees == 0:
-            out = int(excluded.sum())
-            noise = (
-                float(stats.beta.isf(error, out + 1, samples - out)) - difference
-                if out < samples
-                else 0.0
-            )
-        return Variation(estimate, low, float(min(1.0, difference + noise)))
-    outcome = g_test(table, halves.sum(0))
-    high = 0.5 * math.sqrt(_largest_noncentrality(outcome, error) / samples)
+        noise = math.sqrt(cells / samples) / 2 + math.sqrt(-math.log(error) / (2 * samples))
+        high = difference + noise if table.degrees else 1.0
+    else:
+        high = 0.0
+        if table.rare.any():
+            error /= 2
+            high = _largest_change(int(counts[:, -2].sum()), samples, table.rare_p, error)
+        outcome = g_test(table, halves.sum(0))
+        high += 0.5 * math.sqrt(_largest_noncentrality(outcome, error) / samples)
     return Variation(estimate, low, float(min(1.0, max(high, estimate))))
+
+
+def _largest_change(hits: int, samples: int, p: float, error: float) -> float:
+    """The most by which a probability may differ from ``p`` when so many hits were seen."""
+    largest = float(stats.beta.isf(error, hits + 1, samples - hits)) if hits < samples else 1.0
+    return max(largest - p, p)
 
 
 def _largest_noncentrality(outcome: Outcome, error: float) -> float:

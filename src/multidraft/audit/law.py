@@ -135,6 +135,8 @@ def _rarest(frontier: dict[Tokens, float], room: int) -> float:
     """The least probability of a context that is followed."""
     if len(frontier) <= room:
         return _RAREST
+    if room <= 0:
+        return np.inf
     return max(_RAREST, float(np.partition([*frontier.values()], -room)[-room]))
 
 
@@ -166,32 +168,43 @@ def logits_of_folder(folder: Path) -> LogitsOf:
 def warp(logits: np.ndarray, setting: Setting) -> tuple[np.ndarray, np.ndarray]:
     """Laws [rows, V], and for each row how far its nearest cut is from moving a token.
 
-    The distance is in logits for temperature 0 and top-k, in probability for top-p, in the ratio
-    to the likeliest for min-p.
+    The distance is in logits for temperature 0 and top-k, in probability for top-p (and in the
+    ratio of the next token to the last that is kept, which must not change places), in the ratio
+    to the likeliest for min-p. A low temperature makes rounding larger: the distance counts less.
     """
     if setting.temperature == 0:
         top = -np.sort(-logits, axis=1)
         return np.eye(logits.shape[1])[logits.argmax(1)], top[:, 0] - top[:, 1]
     margin = np.full(len(logits), np.inf)
-    logits = logits / setting.temperature
+    with np.errstate(over="ignore"):  # a point mass at a temperature of next to nothing
+        logits = (logits - logits.max(1, keepdims=True)) / setting.temperature
     size = logits.shape[1]
     if 0 < setting.top_k < size:
         top = -np.sort(-logits, axis=1)
-        margin = np.minimum(margin, top[:, setting.top_k - 1] - top[:, setting.top_k])
+        with np.errstate(invalid="ignore"):
+            margin = np.minimum(margin, top[:, setting.top_k - 1] - top[:, setting.top_k])
         logits = np.where(logits >= top[:, setting.top_k - 1 : setting.top_k], logits, -np.inf)
-    laws = _normalised(np.exp(logits - logits.max(1, keepdims=True)))
+    laws = _normalised(np.exp(logits))
     if setting.top_p < 1:
         order = np.argsort(-laws, axis=1, kind="stable")
         ranked = np.take_along_axis(laws, order, 1)
         sums = ranked.cumsum(1)
         margin = np.minimum(margin, abs(sums - setting.top_p).min(1))
         kept = sums - ranked < setting.top_p
+        last = kept.sum(1) - 1
+        at = np.arange(len(laws))
+        following = np.where(last + 1 < size, ranked[at, np.minimum(last + 1, size - 1)], 0.0)
+        margin = np.minimum(margin, 1 - following / ranked[at, last])
         laws = laws * np.take_along_axis(kept, np.argsort(order, axis=1), 1)
     if setting.min_p > 0:
         ratio = laws / laws.max(1, keepdims=True)
-        margin = np.minimum(margin, np.where(laws > 0, abs(ratio - setting.min_p), np.inf).min(1))
+        movable = laws > 0
+        movable[np.arange(len(laws)), laws.argmax(1)] = (
+            False  # the likeliest stays, even at min-p 1
+        )
+        margin = np.minimum(margin, np.where(movable, abs(ratio - setting.min_p), np.inf).min(1))
         laws = laws * (ratio >= setting.min_p)
-    return _normalised(laws), margin
+    return _normalised(laws), margin * min(1.0, setting.temperature)
 
 
 def _normalised(weights: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from multidraft.audit.blackbox import drafts
 from multidraft.audit.law import Tokens
 from multidraft.audit.samplers import ENGINES
 from multidraft.audit.setting import Answer, Request, Sampler
-from multidraft.audit.two_sample import TwoSampleReport, two_sample
+from multidraft.audit.two_sample import TwoSampleReport, permutations_for, two_sample
 from multidraft.errors import AuditError, InvalidInput
 
 _PLAIN = {"multidraft": "ar", "transformers": "plain", "vllm": "plain"}
@@ -22,7 +22,7 @@ class OnOffReport:
     Attributes:
         on, off: names of the two runs.
         verdict: "SAME" (nothing found with all samples), "DIFFERENT", or "UNDECIDED"
-            (interrupted).
+            (interrupted, or too few samples to find anything).
         test: what the two-sample test found.
         alpha: the promised false-alarm rate.
         samples, planned: of each run, over all prompts.
@@ -62,8 +62,9 @@ def compare_on_off(
 
     Raises:
         AuditError: an engine failed.
-        InvalidInput: no prompts, or fewer than two samples.
+        InvalidInput: no prompts, fewer than two samples, or an alpha that cannot be tested.
     """
+    permutations_for(alpha, num_tokens)
     if not prompts:
         raise InvalidInput("There is no prompt to compare on.")
     if samples < 2:
@@ -101,7 +102,8 @@ def compare_on_off(
     if not pairs:
         raise KeyboardInterrupt
     test = two_sample([y for _, y in pairs], [x for x, _ in pairs], alpha, seed)
-    verdict = "DIFFERENT" if test.p_value <= alpha else "SAME" if complete else "UNDECIDED"
+    shown = complete and test.detectable < 1
+    verdict = "DIFFERENT" if test.p_value <= alpha else "SAME" if shown else "UNDECIDED"
     taken = sum(len(x) for x, _ in pairs)
     return OnOffReport(names[1], names[0], verdict, test, alpha, taken, samples * len(prompts))
 

@@ -42,7 +42,11 @@ def draw(report: Report, file: Path) -> None:
     figure.suptitle(f"{report.engine}: {report.verdict}, {report.samples:,} samples")
     _joint(left, report)
     _marginals(right, report)
-    figure.savefig(file, dpi=150)
+    try:
+        figure.savefig(file, dpi=150)
+    except (OSError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise InvalidInput(f"The picture cannot be written to {file}: {reason}.") from error
 
 
 def _joint(axes: Any, report: Report) -> None:

@@ -17,7 +17,15 @@ from typing import Literal
 
 import numpy as np
 
-from multidraft.audit.gtest import Outcome, Variation, detectable, g_test, variation
+from multidraft.audit.gtest import (
+    Outcome,
+    Variation,
+    detectable,
+    g_test,
+    rare_detectable,
+    rare_test,
+    variation,
+)
 from multidraft.audit.law import ExactLaw, Tokens
 from multidraft.audit.setting import Answer, Request, Sampler, Setting
 from multidraft.audit.tables import Cells, Table
@@ -89,6 +97,7 @@ class Report:
         worst: joint cells furthest from expectation.
         samples, planned: taken, and needed for the wanted power.
         seconds: time of sampling and testing.
+        interrupted: by Ctrl-C.
         table, counts: the joint table and [cells] counts, for plots.
     """
 
@@ -105,6 +114,7 @@ class Report:
     samples: int
     planned: int
     seconds: float
+    interrupted: bool
     cells: Cells
     table: Table
     counts: np.ndarray
@@ -149,7 +159,7 @@ def audit(
 
 def samples_for(cells: Cells, plan: Plan) -> int:
     """The samples with which ``plan.detect`` is found with probability 0.99."""
-    if all(len(law.cells) == 1 for law in cells.laws):
+    if cells.are_point_masses:
         return max(_POINT_MASS, math.ceil(math.log(0.01) / math.log1p(-plan.detect)))
     low, high = _FEWEST, _FEWEST
     while _detectable(cells, high, plan.alpha) > plan.detect:
@@ -170,8 +180,19 @@ def samples_for(cells: Cells, plan: Plan) -> int:
 
 def _detectable(cells: Cells, samples: int, alpha: float) -> float:
     """At the last look, with what is then left to spend."""
-    level = alpha * (1 - LOOKS[-2] ** 2) * _JOINT_SHARE
-    return detectable(cells.joint(samples).degrees, samples, level)
+    return _least_found(cells, cells.joint(samples), samples, alpha * (1 - LOOKS[-2] ** 2))
+
+
+def _least_found(cells: Cells, joint: Table, samples: int, level: float) -> float:
+    """The total variation that a look which spends ``level`` finds with probability 0.99."""
+    if cells.are_point_masses:
+        return detectable(0, samples, level)
+    found = detectable(joint.degrees, samples, level * _JOINT_SHARE) if joint.degrees else 0.0
+    if joint.rare.any():
+        # A bias that moves less than this to the rare cells shows among the others but for that.
+        others = 2 * cells.num_tokens
+        found += rare_detectable(joint.rare_p, samples, level * (1 - _JOINT_SHARE) / others)
+    return min(found, 1.0) or 1.0  # one category: nothing is found
 
 
 class _Audit:
@@ -195,9 +216,11 @@ class _Audit:
         self._progress = progress
         self._cells = Cells(laws)
         self._planned = samples_for(self._cells, plan)
+        self._vocab_size = len(next(iter(laws[0].next_law.values())))
         self._halves = np.zeros((2, len(self._cells)), dtype=np.int64)
         self._excluded: list[Counter[Tokens]] = [Counter(), Counter()]
         self._samples = 0
+        self._interrupted = False
         self._spent = 0.0
         self._level = plan.alpha
         self._p_value = 1.0
@@ -223,6 +246,7 @@ class _Audit:
                 if limit is not None and seconds > limit and self._samples < self._planned:
                     return False
         except KeyboardInterrupt:
+            self._interrupted = True
             return False
         return True
 
@@ -241,7 +265,7 @@ class _Audit:
         for number, tokens in zip(numbers, read, strict=True):
             prompt = number % len(laws)
             # Halves by turns within each prompt: they choose and check in `variation`.
-            half = number // len(laws) % 2
+            half = (prompt + number // len(laws)) % 2
             cell = self._cells.of(prompt, tokens)
             if cell < 0:
                 self._excluded[half][tokens] += 1
@@ -250,11 +274,19 @@ class _Audit:
         self._samples += count
 
     def _read(self, answer: Answer) -> Tokens:
-        tokens = self._tokens_of(answer) if isinstance(answer, str) else answer
+        try:
+            tokens = self._tokens_of(answer) if isinstance(answer, str) else answer
+        except InvalidInput as error:
+            raise AuditError(f"{self._sampler.name}: {error}") from error
         if len(tokens) != self._setting.num_tokens:
             raise AuditError(
                 f"{self._sampler.name}: an answer of {len(tokens)} tokens where "
                 f"{self._setting.num_tokens} were asked for: {answer!r}."
+            )
+        if not all(0 <= token < self._vocab_size for token in tokens):
+            raise AuditError(
+                f"{self._sampler.name}: an answer with a token that is none of the "
+                f"{self._vocab_size} of the model: {answer!r}."
             )
         return tokens
 
@@ -269,7 +301,10 @@ class _Audit:
         joint, others = self._tables()
         counts = self._halves.sum(0)
         self._outcomes = [g_test(table, counts) for table in (joint, *others)]
-        weights = [_JOINT_SHARE, *[(1 - _JOINT_SHARE) / len(others)] * len(others)]
+        if joint.rare.any():
+            self._outcomes.append(rare_test(joint, counts))
+        number = len(self._outcomes) - 1
+        weights = [_JOINT_SHARE, *[(1 - _JOINT_SHARE) / number] * number]
         smallest = min(o.p_value / w for o, w in zip(self._outcomes, weights, strict=True))
         self._p_value = min(self._p_value, smallest * self._plan.alpha / level)
 
@@ -297,7 +332,7 @@ class _Audit:
             verdict=verdict,
             p_value=0.0 if excluded else min(1.0, self._p_value),
             alpha=plan.alpha,
-            detectable=detectable(joint.degrees, samples, self._level * _JOINT_SHARE),
+            detectable=_least_found(self._cells, joint, samples, self._level),
             variation=variation(joint, self._halves, np.array([c.total() for c in self._excluded])),
             outcomes=tuple(self._outcomes),
             excluded=tuple(excluded.most_common()),
@@ -305,6 +340,7 @@ class _Audit:
             samples=samples,
             planned=self._planned,
             seconds=seconds,
+            interrupted=self._interrupted,
             cells=self._cells,
             table=joint,
             counts=counts,

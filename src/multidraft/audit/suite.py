@@ -11,7 +11,7 @@ from multidraft.audit.blackbox import Access, audit_engine, batches, drafts
 from multidraft.audit.run import Heard, Plan, Report
 from multidraft.audit.setting import Setting
 from multidraft.audit.testmodels import Pair
-from multidraft.errors import AuditError
+from multidraft.errors import AuditError, InvalidInput
 
 #: Mean total variation between draft and target at the centre, and where that is varied.
 DISTANCE, OTHER_DISTANCE = 0.3, 0.6
@@ -77,8 +77,9 @@ def run_suite(
         access: how the engine is reached.
 
     Raises:
-        InvalidInput: an unknown engine or mode, or an option that does not fit it. A setting in
-            which the engine fails is an entry with its error, not the end of the suite.
+        InvalidInput: an unknown engine or mode, or an option that does not fit it. A later setting
+            in which the engine fails, or that cannot be audited on these models, is an entry with
+            its error, not the end of the suite. Ctrl-C is the end of it.
     """
     battery = battery_for(engine)
     each = replace(plan, alpha=plan.alpha / len(battery))
@@ -89,9 +90,14 @@ def run_suite(
             report = audit_engine(
                 engine, setting, pair, each, access, partial(progress, variation.name)
             )
-            yield Entry(variation, report)
-        except AuditError as error:
+        except (AuditError, InvalidInput) as error:
+            if isinstance(error, InvalidInput) and variation is battery[0]:
+                raise
             yield Entry(variation, None, str(error))
+            continue
+        yield Entry(variation, report)
+        if report.interrupted:
+            return
 
 
 def exit_code(entries: Sequence[Entry]) -> int:

@@ -16,6 +16,9 @@ from multidraft.audit.law import ExactLaw, Tokens
 
 # Cells expected less often than this are pooled.
 LEAST_EXPECTED = 10.0
+# Cells that expect less than that even together join the category that expects least. Where it
+# holds more of the probability than this, it would hide them: they are then counted by themselves.
+_HIDES = 0.01
 
 
 @dataclass(frozen=True)
@@ -27,17 +30,26 @@ class Table:
         category: [cells] the category of each cell of the law, -1 for those left out.
         stratum: [categories] the stratum of each.
         q: [categories] exact probability within the stratum.
+        rare: [cells] those that a category of other cells hides.
+        rare_q: [categories] the part of q that is theirs.
     """
 
     name: str
     category: np.ndarray
     stratum: np.ndarray
     q: np.ndarray
+    rare: np.ndarray
+    rare_q: np.ndarray
 
     @property
     def degrees(self) -> int:
         """Degrees of freedom."""
         return len(self.q) - len(np.unique(self.stratum))
+
+    @property
+    def rare_p(self) -> float:
+        """Probability of a sample in one of the rare cells."""
+        return float(self.rare_q.sum()) / len(np.unique(self.stratum))
 
     def observed(self, counts: np.ndarray) -> np.ndarray:
         """[categories] counts from [cells] counts."""
@@ -62,6 +74,11 @@ class Cells:
     def __len__(self) -> int:
         return len(self.p)
 
+    @property
+    def are_point_masses(self) -> bool:
+        """Whether the law leaves no choice after any prompt."""
+        return all(len(law.cells) == 1 for law in self.laws)
+
     def of(self, prompt: int, tokens: Tokens) -> int:
         """The cell of one sample; -1 if the law excludes it."""
         cell = self.laws[prompt].cell_of(tokens)
@@ -74,8 +91,12 @@ class Cells:
 
     def joint(self, samples: int) -> Table:
         """All n tokens together, rare cells pooled with their neighbours by prefix."""
-        names = [pool(law, samples / len(self.laws) * law.p) for law in self.laws]
-        return self._table("all tokens", names)
+        pooled = [pool(law, samples / len(self.laws) * law.p) for law in self.laws]
+        return self._table(
+            "all tokens",
+            [numbers for numbers, _ in pooled],
+            np.concatenate([rare for _, rare in pooled]),
+        )
 
     def marginals(self, samples: int) -> list[Table]:
         """The token at each position."""
@@ -92,7 +113,9 @@ class Cells:
         """The token at each position from the second, given all tokens before it."""
         return [self._transition(position, samples) for position in range(1, self.num_tokens)]
 
-    def _table(self, name: str, names: Sequence[np.ndarray]) -> Table:
+    def _table(
+        self, name: str, names: Sequence[np.ndarray], rare: np.ndarray | None = None
+    ) -> Table:
         """One stratum per prompt; ``names`` are [cells of the prompt] category numbers."""
         category, offset, stratum = [], 0, []
         for prompt, numbers in enumerate(names):
@@ -102,7 +125,9 @@ class Cells:
             offset += size
         all_categories = np.concatenate(category)
         q = np.bincount(all_categories, self.p, offset)
-        return Table(name, all_categories, np.array(stratum, dtype=np.int64), q)
+        rare = np.zeros(len(self), dtype=bool) if rare is None else rare
+        rare_q = np.bincount(all_categories[rare], self.p[rare], offset)
+        return Table(name, all_categories, np.array(stratum, dtype=np.int64), q, rare, rare_q)
 
     def _transition(self, position: int, samples: int) -> Table:
         category = np.full(len(self), -1)
@@ -132,12 +157,15 @@ class Cells:
             category,
             np.array(stratum, dtype=np.int64),
             np.array(q),
+            np.zeros(len(self), dtype=bool),
+            np.zeros(len(q)),
         )
 
 
-def pool(law: ExactLaw, expected: np.ndarray) -> np.ndarray:
+def pool(law: ExactLaw, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """[cells] category numbers: a cell of its own where enough is expected, else one with the
-    remaining cells of the longest shared prefix that together expect enough."""
+    remaining cells of the longest shared prefix that together expect enough. And [cells] which
+    ones a category that is not theirs hides."""
     numbers = np.full(len(expected), -1)
     pending = np.arange(len(expected))
     size = 0
@@ -149,9 +177,13 @@ def pool(law: ExactLaw, expected: np.ndarray) -> np.ndarray:
         size += int(enough.sum())
         pending = pending[number < 0]
         if not len(pending):
-            return numbers
-    numbers[pending] = _smallest(numbers, expected, size)
-    return numbers
+            break
+    rare = np.zeros(len(expected), dtype=bool)
+    if len(pending) and size:
+        joined = _smallest(numbers, expected, size)
+        rare[pending] = law.p[numbers == joined].sum() > _HIDES
+        numbers[pending] = joined
+    return np.maximum(numbers, 0), rare  # all in one where even that expects too little
 
 
 def _groups(items: np.ndarray, keys: np.ndarray) -> list[np.ndarray]:

@@ -16,10 +16,15 @@ import numpy as np
 
 from multidraft.audit.gtest import detectable
 from multidraft.audit.law import Tokens
+from multidraft.errors import InvalidInput
 
 #: Categories with fewer answers than this, both samples together, are pooled.
 LEAST_COUNT = 10
+# At least so many. More where a test's share of alpha is too small for them, until enough are as
+# far out as what was observed (Besag and Clifford 1991).
 _PERMUTATIONS = 19_999
+_MOST_PERMUTATIONS = 1_000_000
+_ENOUGH = 20
 _JOINT_SHARE = 0.5
 
 
@@ -70,8 +75,12 @@ def two_sample(
         a, b: per prompt, the answers' tokens; equally many answers of equal length in both.
         alpha: error rate for which the detectable difference is worked out.
         seed: of the permutations.
+
+    Raises:
+        InvalidInput: see `permutations_for`.
     """
-    length = max(len(answer) for answers in (*a, *b) for answer in answers)
+    length = max(1, *(len(answer) for answers in (*a, *b) for answer in answers))
+    permutations = permutations_for(alpha, length)
     rng = np.random.Generator(np.random.PCG64(seed))
     joint = [_by_prefix(x, y, length) for x, y in zip(a, b, strict=True)]
     tests = [("all tokens", joint)]
@@ -82,13 +91,32 @@ def two_sample(
             for x, y in zip(a, b, strict=True)
         ]
         tests.append((f"token {position + 1}", marginal))
-    differences = [_permute(name, counts, rng) for name, counts in tests]
+    differences = [_permute(name, counts, permutations, rng) for name, counts in tests]
     weights = [_JOINT_SHARE, *[(1 - _JOINT_SHARE) / length] * length]
     corrected = min(d.p_value / w for d, w in zip(differences, weights, strict=True))
     # Each side's frequencies are noisy, so the statistic is noncentral by 2 N d² only.
     per_side = sum(len(answers) for answers in a)
-    found = math.sqrt(2) * detectable(differences[0].degrees, per_side, alpha * _JOINT_SHARE)
+    found = 1.0  # one category for each prompt: nothing is found
+    if degrees := differences[0].degrees:
+        found = math.sqrt(2) * detectable(degrees, per_side, alpha * _JOINT_SHARE)
     return TwoSampleReport(min(1.0, corrected), min(1.0, found), tuple(differences), _worst(a, b))
+
+
+def permutations_for(alpha: float, length: int) -> int:
+    """With these, a test of one of ``length`` positions can reach its share of ``alpha``.
+
+    Raises:
+        InvalidInput: alpha is no probability, or too small for any reasonable number of them.
+    """
+    if not 0 < alpha < 1:
+        raise InvalidInput(f"alpha must lie between 0 and 1, not {alpha!r}.")
+    needed = max(_PERMUTATIONS, math.ceil(2 * length / (1 - _JOINT_SHARE) / alpha) - 1)
+    if needed > _MOST_PERMUTATIONS:
+        least = 2 * length / (1 - _JOINT_SHARE) / _MOST_PERMUTATIONS
+        raise InvalidInput(
+            f"alpha is too small for a test by permutation, {alpha!r}; take {least:.1g} or more."
+        )
+    return needed
 
 
 Counts = np.ndarray  # [2, categories]
@@ -114,20 +142,27 @@ def _by_prefix(x: Sequence[Tokens], y: Sequence[Tokens], length: int) -> Counts:
     return np.array(columns).T
 
 
-def _permute(name: str, tables: Sequence[Counts], rng: np.random.Generator) -> Difference:
+def _permute(
+    name: str, tables: Sequence[Counts], permutations: int, rng: np.random.Generator
+) -> Difference:
     """Permute labels within each prompt, all prompts at once."""
-    statistic, degrees = 0.0, 0
-    permuted = np.zeros(_PERMUTATIONS)
-    for table in tables:
-        total, size = table.sum(0), int(table[0].sum())
-        statistic += float(_g(table[0][None], total)[0])
-        degrees += len(total) - 1
-        if len(total) > 1:
-            draws = rng.multivariate_hypergeometric(total, size, _PERMUTATIONS, method="marginals")
-            permuted += _g(draws, total)
-    # A margin for sums taken in another order, so that equal tables count as equal.
-    as_far = int((permuted >= statistic - 1e-9).sum())
-    return Difference(name, degrees, statistic, (1 + as_far) / (1 + _PERMUTATIONS))
+    totals = [table.sum(0) for table in tables]
+    statistic = sum(
+        float(_g(t[0][None], total)[0]) for t, total in zip(tables, totals, strict=True)
+    )
+    done = as_far = 0
+    while done < permutations and as_far < _ENOUGH:
+        permuted = np.zeros(min(_PERMUTATIONS, permutations - done))
+        for table, total in zip(tables, totals, strict=True):
+            if len(total) > 1:
+                size, count = int(table[0].sum()), len(permuted)
+                draws = rng.multivariate_hypergeometric(total, size, count, method="marginals")
+                permuted += _g(draws, total)
+        # A margin for sums taken in another order, so that equal tables count as equal.
+        as_far += int((permuted >= statistic - 1e-9).sum())
+        done += len(permuted)
+    degrees = sum(len(total) - 1 for total in totals)
+    return Difference(name, degrees, statistic, (1 + as_far) / (1 + done))
 
 
 def _g(first: np.ndarray, total: np.ndarray) -> np.ndarray:

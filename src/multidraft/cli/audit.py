@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import sys
+import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +18,7 @@ from typer.core import TyperGroup
 from multidraft.cli import audit_options as opt
 from multidraft.cli.audit_compare import compare
 from multidraft.cli.audit_suite import suite
-from multidraft.errors import InvalidInput
+from multidraft.errors import InvalidInput, MultidraftError
 
 if TYPE_CHECKING:
     from multidraft.audit.setting import Setting
@@ -31,6 +35,33 @@ class _EngineByDefault(TyperGroup):
         if args and args[0] not in self.commands:
             args = [_DEFAULT, *args]
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Exit code 1, which Python and rich end with when something breaks, is a verdict here."""
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except (BrokenPipeError, SystemExit):  # the reader of our output, such as `head`, has left
+            _drop_output()
+            raise typer.Exit(141) from None
+        except MultidraftError:
+            raise
+        except OSError as error:
+            _drop_output()
+            raise InvalidInput(" ".join(str(error).split())) from error
+        except Exception as error:
+            if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
+                raise
+            traceback.print_exc()
+            raise typer.Exit(2) from error
+
+
+def _drop_output() -> None:
+    """What could not be written is not to be tried again at exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 audit = typer.Typer(
@@ -107,14 +138,14 @@ def engine(
     access = Access(workers or workers_for(engine), python, base_url, model, command)
     with sampling(engine) as progress:
         report = audit_engine(engine, setting, pair, plan, access, progress)
-    if plot is not None:
-        from multidraft.audit.plot import draw
-
-        draw(report, plot)
     if as_json:
         print(json.dumps(to_dict(report)))
     else:
         print_report(report)
+    if plot is not None:
+        from multidraft.audit.plot import draw
+
+        draw(report, plot)
     raise typer.Exit(EXIT_CODES[report.verdict])
 
 
@@ -155,7 +186,7 @@ def test_pair(models: Path | None, distance: float, vocab_size: int, seed: int) 
 
     if models is not None:
         return load_pair(models)
-    folder = cache_folder() / "audit" / f"distance-{distance:g}-vocab-{vocab_size}-seed-{seed}"
+    folder = cache_folder() / "audit" / f"distance-{distance}-vocab-{vocab_size}-seed-{seed}"
     return build_pair(folder, distance, vocab_size, seed)
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -26,13 +27,14 @@ _RIGHT: dict[str, Any] = {"justify": "right", "no_wrap": True}
 @contextmanager
 def sampling(engine: str) -> Iterator[Callable[..., None]]:
     """Shows progress on standard error, where that is a terminal: ``tell(heard, what)``."""
-    with Console(stderr=True).status(f"Starting {engine}") as status:
+    with Console(stderr=True).status(f"Starting {escape(engine)}") as status:
 
         def tell(heard: Heard, what: str = engine) -> None:
+            name = escape(what)
             rate = heard.samples / heard.seconds if heard.seconds else math.inf
             left = (heard.planned - heard.samples) / rate
             status.update(
-                f"{what}: {heard.samples:,} of {heard.planned:,} samples, {left:.0f} s left "
+                f"{name}: {heard.samples:,} of {heard.planned:,} samples, {left:.0f} s left "
                 "at most; Ctrl-C tests what there is"
             )
 
@@ -222,8 +224,9 @@ def proof_to_dict(proof: Proof) -> dict[str, Any]:
 @contextmanager
 def comparing(engine: str) -> Iterator[Callable[[int, int], None]]:
     """Progress of both runs of a comparison."""
-    with Console(stderr=True).status(f"Starting {engine}") as status:
-        yield lambda done, planned: status.update(f"{engine}: {done:,} of {planned:,} samples")
+    name = escape(engine)
+    with Console(stderr=True).status(f"Starting {name}") as status:
+        yield lambda done, planned: status.update(f"{name}: {done:,} of {planned:,} samples")
 
 
 def print_on_off(report: OnOffReport, decode: Callable[[Sequence[int]], str]) -> None:

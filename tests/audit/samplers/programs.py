@@ -44,6 +44,23 @@ CRASHING = """
 CHATTING = """
     print("hello")
 """
+NESTED = """
+    print("[" * 100_000, flush=True)
+"""
+LIST_AS_ID = """
+    tell({"id": [asked["id"]], "token_ids": ids(asked)})
+"""
+NO_ERROR = """
+    tell({"id": asked["id"], "token_ids": ids(asked), "error": None})
+"""
+#: Its arguments, as text.
+ARGUMENTS = """
+    tell({"id": asked["id"], "text": " ".join(sys.argv[1:])})
+"""
+STUBBORN = """
+    tell({"id": asked["id"], "token_ids": ids(asked)})
+time.sleep(60)
+"""
 TOO_SHORT = """
     tell({"id": asked["id"], "token_ids": ids(asked)[1:]})
 """

@@ -160,6 +160,17 @@ def test_an_address_that_is_none(setting: MakeSetting, requests: MakeRequests) -
         sampler.sample(requests(1))
 
 
+def test_a_key_that_cannot_be_sent(
+    server: Server, setting: MakeSetting, requests: MakeRequests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "ключ")
+    with (
+        pytest.raises(AuditError, match=r"The request to .* failed"),
+        open_sampler("openai", setting(), base_url=server.url, model="tiny") as sampler,
+    ):
+        sampler.sample(requests(2))
+
+
 def test_interruption_does_not_wait_for_the_server(
     server: Server, setting: MakeSetting, requests: MakeRequests
 ) -> None:

@@ -64,6 +64,8 @@ def test_no_pipe_fills_up(open_program, requests: MakeRequests) -> None:  # type
     [
         (programs.CRASHING, "exit status 1: SystemError: the engine fell over"),
         (programs.CHATTING, "no JSON object: hello"),
+        (programs.NESTED, r"no JSON object: \[\[\["),
+        (programs.LIST_AS_ID, r"a request it does not hold: id \[\d\]"),
         (programs.TOO_SHORT, "4 tokens where 5 were asked for"),
         (programs.REFUSING, "top_k is not supported"),
         (programs.TWICE, r"a request it does not hold: id \d"),
@@ -80,6 +82,37 @@ def test_what_goes_wrong_is_one_sentence_and_leaves_no_process(  # type: ignore[
         sampler.sample(requests(10))
     assert "\n" not in str(raised.value)
     assert children() <= before
+
+
+def test_an_error_that_is_null_is_none(open_program, requests: MakeRequests) -> None:  # type: ignore[no-untyped-def]
+    with open_program(programs.NO_ERROR) as sampler:
+        assert sampler.sample(requests(1)) == [(0,) * 5]
+
+
+def test_a_command_is_told_its_models(
+    setting: MakeSetting, requests: MakeRequests, tmp_path: Path
+) -> None:
+    command = programs.command(tmp_path, programs.ARGUMENTS) + " {target} -d={draft} {draft_length}"
+    where = setting()
+    with open_sampler("command", where, command=command) as sampler:
+        assert sampler.sample(requests(1)) == [f"{where.target} -d={where.draft} 3"]
+
+
+def test_a_second_interruption_leaves_no_process(  # type: ignore[no-untyped-def]
+    open_program, requests: MakeRequests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes while the first of two that do not end by themselves is waited for."""
+    before = children()
+    sampler = open_program(programs.STUBBORN, 2)
+    with pytest.raises(KeyboardInterrupt), sampler:
+        sampler.sample(requests(10))
+        started = children() - before
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    assert len(started) == 2
+    deadline = time.monotonic() + 5
+    while any(map(_runs, started)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(_runs, started))
 
 
 def test_a_program_that_does_not_exist(setting: MakeSetting) -> None:

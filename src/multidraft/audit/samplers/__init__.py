@@ -57,7 +57,8 @@ def open_sampler(
         workers: processes that share the work; one when None. Not for ``openai``.
         python: for ``vllm``, the Python of the environment it is installed in; this one when None.
         base_url, model: for ``openai``, the server and the name it knows the target by.
-        command: for ``command``, a program that speaks the `protocol`, and its arguments.
+        command: for ``command``, a program that speaks the `protocol`, and its arguments, in which
+            {target}, {draft} and {draft_length} stand for those of the setting.
 
     Raises:
         InvalidInput: no such engine or mode, an option that is missing or that it does not take,
@@ -83,7 +84,8 @@ def open_sampler(
     if base_url is not None and model is not None:
         return OpenAISampler(setting, base_url, model)
     if command is not None:
-        return ProcessPool(f"command {command}", [_split(command)] * count, setting, {}, False)
+        parts = _split(command, setting)
+        return ProcessPool(f"command {command}", [parts] * count, setting, {}, False)
     mode = mode or ENGINES[name][0]
     if setting.draft is None and mode not in _WITHOUT_DRAFT:
         raise InvalidInput(f"{name}:{mode} needs a draft model.")
@@ -105,13 +107,15 @@ def _check_options(name: str, given: set[str]) -> None:
         raise InvalidInput(f"The engine {name} takes no {option}; leave it out.")
 
 
-def _split(command: str) -> list[str]:
+def _split(command: str, setting: Setting) -> list[str]:
     try:
         parts = shlex.split(command)
     except ValueError as error:
         raise InvalidInput(f"The command {command!r} cannot be read: {error}.") from error
     if not parts:
         raise InvalidInput("The command is empty; give a program and its arguments.")
+    for name in ("target", "draft", "draft_length"):
+        parts = [part.replace(f"{{{name}}}", str(getattr(setting, name))) for part in parts]
     return parts
 
 

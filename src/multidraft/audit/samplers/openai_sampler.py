@@ -72,6 +72,9 @@ class OpenAISampler:
                     self._done.put((number, self._complete(session, request)))
                 except AuditError as error:
                     self._done.put((number, error))
+                except Exception as error:  # such as a key that is no ASCII: else none would answer
+                    failed = AuditError(f"The request to {self._url} failed: {_one_line(error)}")
+                    self._done.put((number, failed))
 
     def _complete(self, session: requests.Session, request: Request) -> str:
         try:

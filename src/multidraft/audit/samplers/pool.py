@@ -60,8 +60,12 @@ class ProcessPool:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        while self._processes:
-            self._processes.pop().close()
+        try:
+            while self._processes:
+                self._processes.pop().close()
+        finally:  # a second Ctrl-C, while one of them was waited for
+            while self._processes:
+                self._processes.pop().kill()
 
     def sample(self, requests: Sequence[Request]) -> list[Answer]:
         """See `Sampler`. After an error, or Ctrl-C, the pool can only be left."""
@@ -83,7 +87,7 @@ class ProcessPool:
                 sent += len(batch)
             process, message = self._receive()
             number = message.get("id")
-            if number not in process.outstanding:
+            if type(number) is not int or number not in process.outstanding:
                 raise AuditError(f"It answered a request it does not hold: id {number!r}.")
             answers[number] = read_answer(message, self._setting)
             process.outstanding.remove(number)

@@ -94,7 +94,7 @@ class Process:
     def close(self) -> None:
         """End it: at its end of input, or by force where it is still at work or takes too long."""
         if self.outstanding:
-            self._kill()
+            self.kill()
         with suppress(OSError):  # what it has not read is of no use any more
             self._stdin.close()
         try:
@@ -102,12 +102,13 @@ class Process:
         except subprocess.TimeoutExpired:
             pass
         finally:
-            self._kill()
+            self.kill()
             self._child.wait()
         for thread in (self._output, self._stderr):
             thread.join(_LAST_WORDS)
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """End it and its own children by force."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, signal.SIGKILL)
 

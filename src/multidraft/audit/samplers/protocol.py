@@ -76,11 +76,11 @@ def read_message(line: bytes) -> dict[str, Any]:
     """
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         message = None
     if not isinstance(message, dict):
         raise AuditError(f"It wrote a line that is no JSON object: {_shown(line)}")
-    if "error" in message:
+    if message.get("error") is not None:
         raise AuditError(" ".join(str(message["error"]).split()))
     return message
 
