@@ -1,6 +1,16 @@
 """Drafters: who proposes the tokens a target verifies."""
 
 from multidraft.draft.base import Drafter, DraftRequest
+from multidraft.draft.hybrid import HybridTreeDrafter
+from multidraft.draft.lookup import LookupDrafter
 from multidraft.draft.model import ModelDrafter
+from multidraft.draft.union import UnionDrafter
 
-__all__ = ["DraftRequest", "Drafter", "ModelDrafter"]
+__all__ = [
+    "DraftRequest",
+    "Drafter",
+    "HybridTreeDrafter",
+    "LookupDrafter",
+    "ModelDrafter",
+    "UnionDrafter",
+]

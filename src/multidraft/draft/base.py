@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from multidraft.chance import Chance
+from multidraft.errors import InvalidInput
 from multidraft.models.base import LanguageModel
 from multidraft.sampling import SamplingParams
 from multidraft.tree import DraftTree
@@ -65,3 +66,10 @@ class Drafter(Protocol):
         """One tree per request. A tree's shape may depend on anything known before its draws,
         never on the value of a drawn token's siblings (see docs on losslessness)."""
         ...
+
+
+def check_counts(**counts: int) -> None:
+    """Raises InvalidInput unless each is an integer of at least 1."""
+    for name, value in counts.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InvalidInput(f"{name} must be an integer of at least 1, not {value!r}.")
