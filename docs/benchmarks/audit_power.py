@@ -17,7 +17,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from multidraft.audit.run import Plan
+from multidraft.audit.report import Plan
 from tests.audit.faults import FAULTS
 from tests.audit.pairs import audit_fault, pair_of
 from tests.audit.test_faults import exact_report

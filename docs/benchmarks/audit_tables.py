@@ -1,7 +1,7 @@
 """Markdown tables of suites, for docs/audits.md.
 
-    multidraft audit suite ENGINE --json > FILE.json
-    python docs/benchmarks/audit_tables.py FILE.json ...
+multidraft audit suite ENGINE --json > FILE.json
+python docs/benchmarks/audit_tables.py FILE.json ...
 """
 
 from __future__ import annotations

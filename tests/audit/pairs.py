@@ -6,7 +6,8 @@ from pathlib import Path
 
 from multidraft.audit.alphabet import text_of, tokens_of
 from multidraft.audit.law import ExactLaw, exact_law, logits_of_folder
-from multidraft.audit.run import Plan, Report, audit
+from multidraft.audit.report import Plan, Report
+from multidraft.audit.run import audit
 from multidraft.audit.samplers import DecoderSampler
 from multidraft.audit.setting import Sampler, Setting
 from multidraft.audit.testmodels import Pair, build_pair

@@ -8,7 +8,8 @@ import numpy as np
 
 from multidraft.audit.alphabet import text_of, tokens_of
 from multidraft.audit.law import ExactLaw, exact_law
-from multidraft.audit.run import Plan, Report, audit
+from multidraft.audit.report import Plan, Report
+from multidraft.audit.run import audit
 from multidraft.audit.setting import Setting
 
 V = 6

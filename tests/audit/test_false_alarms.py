@@ -7,7 +7,7 @@ from scipy import stats
 
 from multidraft.audit.alphabet import default_prompt
 from multidraft.audit.law import exact_law, logits_of_folder
-from multidraft.audit.run import Plan
+from multidraft.audit.report import Plan
 from multidraft.audit.samplers import MultidraftSampler, TransformersSampler
 from multidraft.audit.setting import Setting
 from multidraft.verify import VERIFIERS

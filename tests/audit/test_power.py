@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multidraft.audit.run import Plan
+from multidraft.audit.report import Plan
 from tests.audit.faults import FAULTS
 from tests.audit.pairs import audit_fault, pair_of
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from multidraft.audit.run import Plan, samples_for
+from multidraft.audit.report import Plan
+from multidraft.audit.run import samples_for
 from multidraft.audit.tables import Cells
 from multidraft.errors import AuditError, InvalidInput
 from tests.audit.synthetic import Exact, law_of, run, setting, shifted

@@ -156,7 +156,7 @@ class Stub:
 def test_a_suite_goes_on_after_a_failure_and_ends_at_ctrl_c(monkeypatch):
     from multidraft.audit import suite
     from multidraft.audit.blackbox import Access
-    from multidraft.audit.run import Plan
+    from multidraft.audit.report import Plan
 
     results = [Stub(), AuditError("it fell over"), InvalidInput("no cut"), Stub(True), Stub()]
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from multidraft.audit.alphabet import default_prompts, text_of, tokens_of
 from multidraft.audit.law import exact_law, logits_of_folder
-from multidraft.audit.run import Heard, Plan, Report, audit
+from multidraft.audit.report import Heard, Plan, Report
+from multidraft.audit.run import audit
 from multidraft.audit.samplers import ENGINES, open_sampler
 from multidraft.audit.setting import Setting
 from multidraft.audit.testmodels import Pair

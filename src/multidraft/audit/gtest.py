@@ -148,8 +148,8 @@ def variation(table: Table, halves: np.ndarray, excluded: np.ndarray) -> Variati
         low = stats.beta.ppf(error / 2, hits, trials - hits + 1) if hits else 0.0
         lows.append(low - exact[too_many].sum())
     samples = int(totals.sum())
-    estimate = float(max(0.0, np.mean(estimates)))
     low = float(max(0.0, *lows))
+    estimate = float(max(low, np.mean(estimates)))
     point_masses = len(table.category) == strata
     if table.degrees == 0 and (point_masses or table.rare.any()):
         unlikely = int(counts[:, -2:].sum())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from multidraft.audit.run import Report
+from multidraft.audit.report import Report
 from multidraft.errors import InvalidInput
 
 _BAND = 0.99

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from multidraft.audit.blackbox import Access, audit_engine, batches, drafts
-from multidraft.audit.run import Heard, Plan, Report
+from multidraft.audit.report import Heard, Plan, Report
 from multidraft.audit.setting import Setting
 from multidraft.audit.testmodels import Pair
 from multidraft.errors import AuditError, InvalidInput

@@ -115,7 +115,7 @@ def engine(
     `multidraft audit ENGINE` is short for it.
     """
     from multidraft.audit.blackbox import Access, audit_engine, workers_for
-    from multidraft.audit.run import Plan
+    from multidraft.audit.report import Plan
     from multidraft.cli.audit_show import print_report, sampling, to_dict
 
     if plot is not None:

@@ -16,7 +16,7 @@ from rich.text import Text
 from multidraft.audit.alphabet import text_of
 from multidraft.audit.onoff import OnOffReport
 from multidraft.audit.proof import Proof
-from multidraft.audit.run import Heard, Report
+from multidraft.audit.report import Heard, Report
 from multidraft.audit.setting import Setting
 from multidraft.audit.suite import Entry
 

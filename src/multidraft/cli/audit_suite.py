@@ -34,7 +34,7 @@ def suite(
     line may hold {target}, {draft} and {draft_length}.
     """
     from multidraft.audit.blackbox import Access, workers_for
-    from multidraft.audit.run import Heard, Plan
+    from multidraft.audit.report import Heard, Plan
     from multidraft.audit.suite import Entry, battery_for, exit_code, run_suite
     from multidraft.cli.audit import test_pair
     from multidraft.cli.audit_show import entry_to_dict, sampling, suite_table
