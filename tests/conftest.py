@@ -4,8 +4,11 @@
 code; `make test-all` draws new ones.
 """
 
+import os
+
 import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
 settings.register_profile("repeatable", derandomize=True)
