@@ -18,7 +18,7 @@ def suite(
     engine: opt.Engine,
     detect: opt.Detect = 0.05,
     alpha: opt.Alpha = 0.001,
-    max_time: opt.MaxTime = 150.0,
+    max_time: opt.MaxTime = 180.0,
     vocab_size: opt.VocabSize = 8,
     model_seed: opt.ModelSeed = 1,
     seed: opt.Seed = 0,
