@@ -9,15 +9,20 @@ from multidraft.audit.alphabet import default_prompt
 from multidraft.audit.law import exact_law, logits_of_folder
 from multidraft.audit.report import Plan
 from multidraft.audit.samplers import MultidraftSampler, TransformersSampler
+from multidraft.audit.samplers.decoder_sampler import MODES
 from multidraft.audit.setting import Setting
-from multidraft.verify import VERIFIERS
 from tests.audit.faults import VOCAB_SIZE
 from tests.audit.pairs import BATCH, audit_here, pair_of
 
 #: High, so that 200 audits say something about it.
 ALPHA = 0.05
 
-ENGINES = [*VERIFIERS, "ar", "transformers:plain", "transformers:assisted", "transformers:lookup"]
+ENGINES = [
+    *MODES,
+    "transformers:plain",
+    "transformers:assisted",
+    "transformers:lookup",
+]
 
 
 def alarms(engine: str, folder, repetitions: int) -> int:
@@ -36,7 +41,10 @@ def alarms(engine: str, folder, repetitions: int) -> int:
     return verdicts.count("BIASED")
 
 
-@pytest.mark.parametrize("engine", ["spectr-gbv", "traversal", "transformers:plain"])
+@pytest.mark.parametrize(
+    "engine",
+    ["spectr-gbv", "traversal", "hybrid+traversal", "union+specinfer", "transformers:plain"],
+)
 def test_few_short_audits(engine, tmp_path):
     assert alarms(engine, tmp_path, 5) <= stats.binom.ppf(1 - 1e-4, 5, ALPHA)
 

@@ -14,8 +14,8 @@ from multidraft import Decoder, SamplingParams, load_model
 from multidraft.bench import ours
 from multidraft.bench.folder import read_manifest
 from multidraft.bench.manifest import difference
-from multidraft.bench.methods import DRAFTERS
 from multidraft.draft import ModelDrafter
+from multidraft.draft.named import DRAFTERS
 from multidraft.errors import InvalidInput, InvalidLogits
 from tests.bench.conftest import PROMPTS
 

@@ -6,81 +6,22 @@
                             nodes
     transformers:MODE       transformers' own ``generate``: plain, assisted or lookup
 
-A drafter is added by one entry in `DRAFTERS`.
+Drafters are those of `multidraft.draft.named`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from multidraft.bench.compare import PLAIN
-from multidraft.draft import (
-    Drafter,
-    HybridTreeDrafter,
-    LookupDrafter,
-    ModelDrafter,
-    UnionDrafter,
-)
+from multidraft.draft.named import DRAFTERS, MODEL, Proposer
 from multidraft.errors import InvalidInput
-from multidraft.models import LanguageModel
 from multidraft.verify import VERIFIERS, get_verifier
 
 #: Ways in which transformers' ``generate`` is run.
 TRANSFORMERS_MODES = ("plain", "assisted", "lookup")
 _TRANSFORMERS = "transformers:"
-
-
-@dataclass(frozen=True)
-class Proposer:
-    """A kind of drafter.
-
-    Attributes:
-        make: one from the draft model, K and L.
-        drafts: the shape of its trees, as in `Drafter`.
-        needs_draft: whether it asks a draft model.
-        uses_num_drafts: whether K means anything to it.
-    """
-
-    make: Callable[[LanguageModel | None, int, int], Drafter]
-    drafts: Literal["iid", "any"]
-    needs_draft: bool = True
-    uses_num_drafts: bool = True
-
-
-def _from_model(draft: LanguageModel | None, num_drafts: int, draft_length: int) -> Drafter:
-    assert draft is not None
-    return ModelDrafter(draft, num_drafts, draft_length)
-
-
-def _hybrid(draft: LanguageModel | None, num_drafts: int, draft_length: int) -> Drafter:
-    """As many nodes as K drafts of length L have, spent where the draft thinks best."""
-    assert draft is not None
-    return HybridTreeDrafter(draft, draft_length, max_nodes=num_drafts * draft_length)
-
-
-def _lookup(draft: LanguageModel | None, num_drafts: int, draft_length: int) -> Drafter:
-    return LookupDrafter(draft_length, max_nodes=num_drafts * draft_length)
-
-
-def _union(draft: LanguageModel | None, num_drafts: int, draft_length: int) -> Drafter:
-    """The same number of nodes, a third of them lookup's."""
-    assert draft is not None
-    nodes = num_drafts * draft_length
-    given = max(1, nodes // 3)
-    return UnionDrafter(
-        LookupDrafter(draft_length, max_nodes=given),
-        HybridTreeDrafter(draft, draft_length, max_nodes=max(1, nodes - given)),
-    )
-
-
-_MODEL = Proposer(_from_model, "iid")
-DRAFTERS = {
-    "hybrid": Proposer(_hybrid, "any"),
-    "lookup": Proposer(_lookup, "any", needs_draft=False),
-    "union": Proposer(_union, "any"),
-}
 
 
 @dataclass(frozen=True)
@@ -136,7 +77,7 @@ def parse_method(name: str) -> Method:
             f"DRAFTER+VERIFIER (drafters: {', '.join(DRAFTERS)}), or {_TRANSFORMERS}MODE (modes: "
             f"{', '.join(TRANSFORMERS_MODES)})."
         )
-    proposer = DRAFTERS[drafter] if plus else _MODEL
+    proposer = DRAFTERS[drafter] if plus else MODEL
     if proposer.drafts == "any" and VERIFIERS[verifier].drafts != "any":
         fitting = [each for each in VERIFIERS if VERIFIERS[each].drafts == "any"]
         raise InvalidInput(

@@ -8,21 +8,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from multidraft.audit.samplers import transformers_sampler
+from multidraft.audit.samplers import decoder_sampler, transformers_sampler
 from multidraft.audit.samplers.decoder_sampler import PLAIN, DecoderSampler, MultidraftSampler
 from multidraft.audit.samplers.openai_sampler import OpenAISampler
 from multidraft.audit.samplers.pool import ProcessPool
 from multidraft.audit.samplers.protocol import setting_to_json
 from multidraft.audit.samplers.transformers_sampler import TransformersSampler
 from multidraft.audit.setting import Sampler, Setting
-from multidraft.engine.decoder import DEFAULT_VERIFIER
 from multidraft.errors import InvalidInput
-from multidraft.verify import VERIFIERS
 
 #: Every engine and its modes, the default first. vLLM's are its methods of drafting, and how it
 #: samples drafts from a model (its own default is greedy).
 ENGINES: dict[str, tuple[str, ...]] = {
-    "multidraft": tuple(dict.fromkeys([DEFAULT_VERIFIER, *VERIFIERS, PLAIN])),
+    "multidraft": decoder_sampler.MODES,
     "transformers": transformers_sampler.MODES,
     "vllm": ("plain", "draft_model-probabilistic", "draft_model-greedy", "ngram"),
     "openai": (),
@@ -36,7 +34,7 @@ _OPTIONS = {
     "command": {"workers", "command"},
 }
 _NEEDED = {"openai": ("base_url", "model"), "command": ("command",)}
-_WITHOUT_DRAFT = {PLAIN, "plain", "lookup", "ngram"}
+_WITHOUT_DRAFT = {PLAIN, "plain", "ngram"}
 
 
 def open_sampler(
@@ -87,7 +85,7 @@ def open_sampler(
         parts = _split(command, setting)
         return ProcessPool(f"command {command}", [parts] * count, setting, {}, False)
     mode = mode or ENGINES[name][0]
-    if setting.draft is None and mode not in _WITHOUT_DRAFT:
+    if setting.draft is None and mode not in _WITHOUT_DRAFT and not mode.startswith("lookup"):
         raise InvalidInput(f"{name}:{mode} needs a draft model.")
     if name == "vllm":
         commands = _vllm_commands(mode, setting, python or sys.executable, count)

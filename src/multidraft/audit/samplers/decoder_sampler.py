@@ -8,11 +8,12 @@ from dataclasses import replace
 from multidraft._version import __version__
 from multidraft.audit.samplers.answers import checked, split
 from multidraft.audit.setting import Answer, Request, Setting
-from multidraft.draft import ModelDrafter
+from multidraft.draft.named import DRAFTERS, MODEL
 from multidraft.engine import Decoder
+from multidraft.engine.decoder import DEFAULT_VERIFIER
 from multidraft.errors import AuditError, InvalidInput, MultidraftError
 from multidraft.models import load_model
-from multidraft.verify import get_verifier
+from multidraft.verify import VERIFIERS, get_verifier
 
 #: Plain decoding, in place of a verifier's name.
 PLAIN = "ar"
@@ -52,23 +53,49 @@ class DecoderSampler:
 
 
 class MultidraftSampler(DecoderSampler):
-    """Samples with a verifier, in this process; "ar" is plain decoding.
+    """Samples with a verifier, in this process.
+
+    Args:
+        setting: models and how to sample.
+        mode: a verifier, "DRAFTER+VERIFIER" (see `multidraft.draft.named`), or "ar" for plain
+            decoding.
 
     Raises:
         InvalidInput: an unknown verifier, no draft for one, or models that do not fit.
         ModelUnavailable, UnsupportedModel: see `load_model`.
     """
 
-    def __init__(self, setting: Setting, verifier: str):
+    def __init__(self, setting: Setting, mode: str):
         target = load_model(setting.target, dtype="float32", slots=setting.batch)
-        mode, decoder = PLAIN, Decoder(target)
-        if verifier != PLAIN:
+        shape, decoder = mode, Decoder(target)
+        if mode != PLAIN:
+            name, _, verifier = mode.rpartition("+")
+            proposer = DRAFTERS[name] if name else MODEL
+            draft = None
+            if proposer.needs_draft:
+                if setting.draft is None:
+                    raise InvalidInput(f"{mode!r} needs a draft model.")
+                draft = load_model(setting.draft, dtype="float32", slots=setting.batch)
             num_drafts = 1 if get_verifier(verifier).drafts == "one" else setting.num_drafts
-            if setting.draft is None:
-                raise InvalidInput(f"The verifier {verifier!r} needs a draft model.")
-            draft = load_model(setting.draft, dtype="float32", slots=setting.batch)
-            decoder = Decoder(
-                target, ModelDrafter(draft, num_drafts, setting.draft_length), verifier
-            )
-            mode = f"{verifier}, K {num_drafts}, L {setting.draft_length}"
-        super().__init__(decoder, setting, f"multidraft {__version__}, {mode}")
+            drafter = proposer.make(draft, num_drafts, setting.draft_length)
+            decoder = Decoder(target, drafter, verifier)
+            shape = f"{mode}, K {num_drafts}, L {setting.draft_length}"
+        super().__init__(decoder, setting, f"multidraft {__version__}, {shape}")
+
+
+#: What `MultidraftSampler` takes, the default first.
+MODES = tuple(
+    dict.fromkeys(
+        [
+            DEFAULT_VERIFIER,
+            *VERIFIERS,
+            *(
+                f"{drafter}+{verifier.name}"
+                for drafter in DRAFTERS
+                for verifier in VERIFIERS.values()
+                if verifier.drafts == "any"
+            ),
+            PLAIN,
+        ]
+    )
+)
