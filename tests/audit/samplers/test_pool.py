@@ -145,7 +145,11 @@ def test_interruption_kills_at_once_even_grandchildren(  # type: ignore[no-untyp
         sampler.sample(requests(10))
     assert time.monotonic() - started < 10
     assert children() <= before
-    assert not _runs(int(pid_file.read_text()))
+    # Only the child is waited for; the system takes its time with what the signal reaches besides.
+    grandchild, deadline = int(pid_file.read_text()), time.monotonic() + 10
+    while _runs(grandchild) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _runs(grandchild)
 
 
 def _runs(pid: int) -> bool:
