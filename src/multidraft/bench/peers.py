@@ -16,6 +16,7 @@ from multidraft.bench.outcome import Outcome, Stopwatch
 from multidraft.engine import Decoder
 from multidraft.errors import InvalidInput, ModelUnavailable
 from multidraft.models import TransformersModel
+from multidraft.models.generation import assistant_options, sampling_options
 from multidraft.models.load import quiet
 from multidraft.sampling import SamplingParams
 
@@ -118,39 +119,18 @@ class TransformersContestant:
         return self._outcome(rows[0, len(prompt) :].tolist(), watch.clock, total)
 
     def _options(self, params: SamplingParams) -> dict[str, Any]:
-        """Every option of the law is said, as transformers' own default is top_k 50."""
         drafting, assistant = {}, {}
         if self._mode == "lookup":
             drafting["prompt_lookup_num_tokens"] = self._draft_length
         elif self._mode == "assisted":
             draft = self._models.draft
-            # Where `generate` reads the draft length; shared by cells, so said every time.
-            draft.generation_config = _GenerationConfig(
-                num_assistant_tokens=self._draft_length,
-                num_assistant_tokens_schedule="constant",
-                assistant_confidence_threshold=0.0,  # else drafts end where the draft is unsure
-            )
+            # Shared by cells, so said every time.
+            draft.generation_config = _GenerationConfig(**assistant_options(self._draft_length))
             assistant["assistant_model"] = draft
-        sampling: dict[str, Any] = {"do_sample": False}
-        if params.temperature > 0.0:
-            sampling = {
-                "do_sample": True,
-                "temperature": params.temperature,
-                "top_k": params.top_k,
-                "top_p": params.top_p,
-                "min_p": params.min_p or None,
-                "typical_p": 1.0,
-                "epsilon_cutoff": 0.0,
-                "eta_cutoff": 0.0,
-            }
         ends = sorted(self._models.reference.eos_token_ids)
         config = _GenerationConfig(
-            **sampling,
+            **sampling_options(params),
             **drafting,
-            num_beams=1,
-            repetition_penalty=1.0,
-            no_repeat_ngram_size=0,
-            max_new_tokens=params.max_tokens,
             eos_token_id=ends or None,
             pad_token_id=ends[0] if ends else 0,  # never used: there is one row
         )

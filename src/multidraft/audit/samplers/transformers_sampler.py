@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 from multidraft.audit.samplers.answers import checked, split
 from multidraft.audit.setting import Answer, Request, Setting
 from multidraft.errors import AuditError, InvalidInput
+from multidraft.models.generation import assistant_options, sampling_options
 
 _GenerationConfig: Any = transformers.GenerationConfig  # without types
 
@@ -92,25 +93,8 @@ class TransformersSampler:
 
 
 def _generation_config(setting: Setting, **drafting: int) -> Any:
-    """Every option of the law is said, as transformers' own default is top_k 50."""
-    sampling: dict[str, Any] = {"do_sample": False}
-    if setting.temperature > 0.0:
-        sampling = {
-            "do_sample": True,
-            "temperature": setting.temperature,
-            "top_k": setting.top_k,
-            "top_p": setting.top_p,
-            "min_p": setting.min_p or None,
-            "typical_p": 1.0,
-            "epsilon_cutoff": 0.0,
-            "eta_cutoff": 0.0,
-        }
     return _GenerationConfig(
-        **sampling,
-        num_beams=1,
-        repetition_penalty=1.0,
-        no_repeat_ngram_size=0,
-        max_new_tokens=setting.num_tokens,
+        **sampling_options(setting.params),
         pad_token_id=0,  # never used: there is no end token, and the rows are of equal length
         **drafting,
     )
@@ -130,11 +114,6 @@ def _load(folder: Path) -> Any:
 
 
 def _load_assistant(folder: Path, draft_length: int) -> Any:
-    """``generate`` reads the draft length from the assistant's own configuration."""
     model = _load(folder)
-    model.generation_config = _GenerationConfig(
-        num_assistant_tokens=draft_length,
-        num_assistant_tokens_schedule="constant",
-        assistant_confidence_threshold=0.0,  # else a draft ends where the assistant is unsure
-    )
+    model.generation_config = _GenerationConfig(**assistant_options(draft_length))
     return model
