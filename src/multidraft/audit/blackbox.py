@@ -54,11 +54,8 @@ def audit_engine(
             draft length + 2, or a law that rounding could change.
         AuditError: the engine failed.
     """
-    if drafts(engine) and setting.num_tokens < setting.draft_length + 2:
-        raise InvalidInput(
-            f"{setting.num_tokens} tokens cannot show what goes wrong after a round of "
-            f"{setting.draft_length} drafted ones; take at least {setting.draft_length + 2}."
-        )
+    if drafts(engine):
+        check_num_tokens(setting.num_tokens, setting.draft_length)
     sampler = open_sampler(
         engine,
         setting,
@@ -78,6 +75,15 @@ def audit_engine(
     chunk = setting.batch * (access.workers or 1) * _BATCHES
     with sampler:
         return audit(sampler, setting, laws, plan, text_of, tokens_of, chunk, progress)
+
+
+def check_num_tokens(num_tokens: int, draft_length: int) -> None:
+    """Raises InvalidInput where a sample ends before what follows the first round shows."""
+    if num_tokens < draft_length + 2:
+        raise InvalidInput(
+            f"{num_tokens} tokens cannot show what goes wrong after a round of {draft_length} "
+            f"drafted ones; take at least {draft_length + 2}."
+        )
 
 
 def workers_for(engine: str) -> int | None:

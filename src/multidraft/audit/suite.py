@@ -27,9 +27,8 @@ class Variation:
     needs_drafts: bool = False
 
 
-CENTRE = Variation("centre")
 BATTERY = (
-    CENTRE,
+    Variation("centre"),
     Variation("temperature 0", {"temperature": 0.0}),
     Variation("temperature 0.4", {"temperature": 0.4}),
     Variation("top_p 0.8", {"top_p": 0.8}),

@@ -58,6 +58,7 @@ def compare(
     """
     from transformers import AutoTokenizer
 
+    from multidraft.audit.blackbox import check_num_tokens
     from multidraft.audit.onoff import compare_on_off, speculation_off
     from multidraft.audit.samplers import open_sampler
     from multidraft.audit.setting import Setting
@@ -66,11 +67,7 @@ def compare(
 
     off_engine = speculation_off(engine)
     num_tokens = draft_length + 2 if tokens is None else tokens
-    if num_tokens < draft_length + 2:
-        raise InvalidInput(
-            f"{num_tokens} tokens cannot show what goes wrong after a round of {draft_length} "
-            f"drafted ones; take at least {draft_length + 2}."
-        )
+    check_num_tokens(num_tokens, draft_length)
     for name, value, other, baseline in (
         ("openai", base_url, "--baseline-url", baseline_url),
         ("command", command, "--baseline-command", baseline_command),
