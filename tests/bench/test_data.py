@@ -8,7 +8,7 @@ import json
 import datasets
 import pytest
 
-from multidraft.bench.data import choose, fingerprint, load_examples, parse_names
+from multidraft.bench.data import choose, fingerprint, for_chat, load_examples, parse_names
 from multidraft.bench.data.tasks import MGSM_LABELS
 from multidraft.errors import DataUnavailable, InvalidInput
 
@@ -124,6 +124,16 @@ def test_own_file(prompts):
     assert (total.id, total.reference) == ("sum", "4")
 
 
+def test_own_sentences_are_continued_as_lm1b_is(tmp_path):
+    sentences = tmp_path / "sentences.txt"
+    sentences.write_text("The river ran dry that year .\nYes\nIt rains .\n", encoding="utf-8")
+    name = f"file:{sentences}"
+    river, rain = load_examples(name, None)
+    assert (river.prompt, river.reference) == ("The river ran", "dry that year .")
+    assert rain.prompt == "It"
+    assert not for_chat(name) and for_chat("file:prompts.jsonl") and not for_chat("lm1b")
+
+
 @pytest.mark.parametrize(
     ("name", "row", "arguments"),
     [
@@ -187,7 +197,7 @@ def test_choice_is_fixed_by_the_seed(tmp_path):
         ("file:", "Unknown data set 'file:'"),
         ("specbench", "The hub has no specbench: download"),
         ("file:nowhere.jsonl", "no file nowhere.jsonl"),
-        ("file:prompts.txt", "a .jsonl file"),
+        ("file:prompts.csv", "a .jsonl file"),
     ],
 )
 def test_refused_names(name, message):

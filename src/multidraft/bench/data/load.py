@@ -12,7 +12,7 @@ from pathlib import Path
 from multidraft.bench.data.example import Example, Row
 from multidraft.bench.data.files import find_files, read_rows
 from multidraft.bench.data.hub import rows_from_hub
-from multidraft.bench.data.tasks import DATASETS, MGSM_LABELS, DataSet, own
+from multidraft.bench.data.tasks import DATASETS, MGSM_LABELS, DataSet, lm1b, own
 from multidraft.errors import InvalidInput
 
 _FILE = "file:"
@@ -43,7 +43,8 @@ def load_examples(name: str, data_dir: Path | None) -> list[Example]:
 
     Args:
         name: one of `DATASETS`, or ``file:PATH`` for a JSONL file with ``prompt`` and, where
-            wanted, ``id`` and ``reference`` on each line.
+            wanted, ``id`` and ``reference`` on each line, or for a text file with a sentence on
+            each line, to be continued from its middle as lm1b's are.
         data_dir: folder with the published files; None fetches from the hub.
 
     Raises:
@@ -52,8 +53,9 @@ def load_examples(name: str, data_dir: Path | None) -> list[Example]:
     """
     if not _known(name):
         raise InvalidInput(_unknown(name))
-    make: Callable[[str, int, Row], Example | None] = own
+    make: Callable[[str, int, Row], Example | None]
     if name.startswith(_FILE):
+        make = lm1b if _is_text(name) else own
         rows = _own_rows(Path(name.removeprefix(_FILE)).expanduser())
     else:
         rows, make = _rows(DATASETS[name], data_dir), DATASETS[name].example
@@ -111,10 +113,10 @@ def _rows(data: DataSet, data_dir: Path | None) -> Iterator[Row]:
 
 
 def _own_rows(path: Path) -> Iterator[Row]:
-    name = path.name.removesuffix(".gz")
-    if not name.endswith(".jsonl"):
+    if not path.name.removesuffix(".gz").endswith((".jsonl", ".txt")):
         raise InvalidInput(
-            f"A file of prompts is a .jsonl file with a 'prompt' on each line, not {path.name}."
+            "A file of prompts is a .jsonl file with a 'prompt' on each line, or a .txt file with "
+            f"a sentence on each line, not {path.name}."
         )
     if not path.is_file():
         raise InvalidInput(f"There is no file {path}; check the path after 'file:'.")
@@ -130,4 +132,8 @@ def _unknown(name: str) -> str:
 
 def for_chat(name: str) -> bool:
     """Whether a data set's prompts are meant for chat models, rather than to be continued."""
-    return name not in DATASETS or DATASETS[name].chat
+    return DATASETS[name].chat if name in DATASETS else not _is_text(name)
+
+
+def _is_text(name: str) -> bool:
+    return name.startswith(_FILE) and name.removesuffix(".gz").endswith(".txt")
