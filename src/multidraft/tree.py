@@ -6,6 +6,7 @@ one node is two *entries* in that node's sibling order, both pointing at the sam
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -87,7 +88,19 @@ class DraftTree:
     @property
     def depth(self) -> int:
         """Length of the longest draft."""
+        return max(self._depths)
+
+    @property
+    def draft_rows(self) -> list[int]:
+        """How many nodes the draft scored at each depth, from the root on: the rows of its calls.
+        Empty where no model drafted."""
+        depths = self._depths
+        rows = Counter(depths[node] for node in self.laws)
+        return [rows[depth] for depth in sorted(rows)]
+
+    @property
+    def _depths(self) -> list[int]:
         depths = [0] * len(self.tokens)
         for node in range(1, len(self.tokens)):
             depths[node] = depths[self.parents[node]] + 1
-        return max(depths)
+        return depths

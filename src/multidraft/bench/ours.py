@@ -118,12 +118,14 @@ class _Watch:
     def __init__(self, started: float):
         self._clock = Stopwatch(started)
         self._rounds: list[list[int]] = []
+        self._calls: list[list[int]] = []
         self._accepted = 0
 
     def round(self, progress: Progress, now: float) -> None:
         accepted = progress.sequence.stats.accepted - self._accepted
         self._accepted = progress.sequence.stats.accepted
         self._rounds.append([accepted, progress.depth, len(progress.token_ids)])
+        self._calls.append([progress.positions, *progress.draft_rows])
         self._clock.came(now)
 
     def outcome(self, sequence: Running, rest: float) -> Outcome:
@@ -133,6 +135,7 @@ class _Watch:
         return Outcome(
             tokens=len(result.token_ids),
             rounds=self._rounds,
+            calls=self._calls,
             seconds={phase: round(value, 6) for phase, value in seconds.items()},
             first_token=self._clock.first,
             gaps=self._clock.gaps,

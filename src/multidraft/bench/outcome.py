@@ -15,6 +15,7 @@ class Outcome:
 
     tokens: int = 0
     rounds: list[list[int]] = field(default_factory=list)
+    calls: list[list[int]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     first_token: float = 0.0
     gaps: list[float] = field(default_factory=list)

@@ -46,6 +46,8 @@ class Record:
         prompt_tokens, tokens: lengths.
         rounds: per round, [draft tokens accepted, depth of the draft, tokens emitted]; the last
             round may have been cut. Empty for peers, which do not say.
+        calls: per round, nodes scored in the target's call, then in each of the draft's calls.
+            Empty for peers, and in runs of versions before it was recorded.
         seconds: wall-clock seconds by phase (draft, target, verify, other), prefill in target; for
             peers all in "other".
         first_token: seconds from the request to its first token.
@@ -65,6 +67,7 @@ class Record:
     prompt_tokens: int = 0
     tokens: int = 0
     rounds: list[list[int]] = field(default_factory=list)
+    calls: list[list[int]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     first_token: float = 0.0
     gaps: list[float] = field(default_factory=list)

@@ -34,6 +34,8 @@ class Progress:
         origins: where each came from.
         text: new text that is safe to show; "" for models without a tokenizer.
         depth: length of the longest draft; 0 for a plain step.
+        positions: nodes that the target scored, the root included; 1 for a plain step.
+        draft_rows: nodes that the draft model scored in each of its calls.
     """
 
     sequence: Sequence
@@ -41,6 +43,8 @@ class Progress:
     origins: list[Origin]
     text: str
     depth: int
+    positions: int
+    draft_rows: list[int]
 
 
 class Engine:
@@ -328,7 +332,9 @@ class Engine:
             self._release(sequence)
         else:
             self.target.commit(sequence.slot, [0, *verdict.path])
-        return Progress(sequence, tokens[:kept], origins[:kept], shown, tree.depth)
+        return Progress(
+            sequence, tokens[:kept], origins[:kept], shown, tree.depth, len(tree), tree.draft_rows
+        )
 
     def _record(self, sequence: Sequence, tree: DraftTree, accepted: int, kept: int) -> None:
         stats = sequence.stats
