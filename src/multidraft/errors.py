@@ -25,5 +25,9 @@ class InvalidLogits(MultidraftError):
     """A model produced logits that define no law: NaN, +inf, or nothing but -inf."""
 
 
-class AuditError(MultidraftError):
+class EngineError(MultidraftError):
+    """Another engine, audited or measured, that failed or does not answer as it should."""
+
+
+class AuditError(EngineError):
     """An engine under audit that failed, or does not answer as it should."""

@@ -40,6 +40,7 @@ class DraftTree:
             wherever children were drawn, and deeper where a carry needs it.
         chains: for i.i.d. drafts, each draft as its nodes below the root (empty where nothing was
             drafted); None for other trees.
+        reach: for some nodes, the drafter's guess at the probability that they are accepted.
     """
 
     tokens: list[int]
@@ -47,6 +48,7 @@ class DraftTree:
     entries: list[list[Entry]]
     laws: dict[int, torch.Tensor] = field(default_factory=dict)
     chains: list[list[int]] | None = None
+    reach: dict[int, float] = field(default_factory=dict)
 
     @classmethod
     def rooted_at(cls, token: int, num_chains: int = 0) -> DraftTree:

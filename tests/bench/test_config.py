@@ -32,7 +32,8 @@ def test_yaml(tmp_path):
 
 
 def test_what_is_written_reads_back():
-    config = make_config({**GOOD, "data_dir": "here", "draft_length": [2, 5]}, "test")
+    values = {"data_dir": "here", "vllm_python": "here/python", "draft_length": [2, 5]}
+    config = make_config({**GOOD, **values, "methods": ["ar", "token@3"]}, "test")
     assert make_config(config.to_dict(), "test") == config
 
 
@@ -57,6 +58,17 @@ def test_what_is_written_reads_back():
         ({"pairs": [{"target": "a"}, {"target": "a"}]}, "two pairs have the name 'a'"),
         ({"pairs": [{"target": "a"}]}, "'spectr-gbv' needs a draft model"),
         ({"methods": ["transformers:plain"], "batch": 2}, "set batch to 1"),
+        ({"methods": ["vllm:draft"], "batch": 2}, "set batch to 1"),
+        ({"methods": ["vllm:fast"]}, "vllm runs as vllm:plain, vllm:draft, vllm:ngram"),
+        ({"methods": ["llama:plain"]}, "another engine \\(transformers:MODE with plain, assist"),
+        ({"methods": ["ar@3"]}, "'ar' has no draft length; leave out '@3'"),
+        ({"methods": ["flashspec:auto@3"]}, "'flashspec:auto' has no draft length"),
+        ({"methods": ["token@"]}, "after '@' comes a draft length, such as 'token@3'"),
+        ({"methods": ["token@0"]}, "after '@' comes a draft length"),
+        (
+            {"pairs": [{"target": "a"}], "methods": ["vllm:draft@3"]},
+            "'vllm:draft' needs a draft model",
+        ),
     ],
 )
 def test_refused(changes, message):
@@ -85,8 +97,16 @@ def test_refused_files(tmp_path, content, message):
         ("token", [(1, 4), (1, 6)]),
         ("spectr-gbv", [(2, 4), (3, 4), (2, 6), (3, 6)]),
         ("hybrid+traversal", [(2, 4), (3, 4), (2, 6), (3, 6)]),
+        ("auto", [(0, 0)]),
         ("transformers:plain", [(0, 0)]),
         ("transformers:assisted", [(1, 4), (1, 6)]),
+        ("transformers:assisted@3", [(1, 3)]),
+        ("spectr-gbv@5", [(2, 5), (3, 5)]),
+        ("vllm:plain", [(0, 0)]),
+        ("vllm:draft", [(1, 4), (1, 6)]),
+        ("vllm:ngram@2", [(1, 2)]),
+        ("flashspec:auto", [(0, 0)]),
+        ("flashspec:draft@2", [(1, 2)]),
     ],
 )
 def test_methods_run_once_over_what_they_do_not_have(name, shapes):

@@ -36,6 +36,20 @@ def test_everything_once():
     )  # prompts × cells (ar, token, spectr K=2, K=3) × repetitions
 
 
+def test_a_methods_own_length():
+    methods = ["token@3", "token", "token@4", "ar"]
+    config = make_config({**VALUES, "methods": methods, "temperature": [0, 1]}, "test")
+    cells = [(c.method, c.draft_length, c.temperature) for c in cells_of(config, PAIR, "gsm8k")]
+    assert cells == [
+        ("token", 3, 0.0),
+        ("token", 3, 1.0),
+        ("token", 4, 0.0),  # the grid's, and once
+        ("token", 4, 1.0),
+        ("ar", 0, 0.0),
+        ("ar", 0, 1.0),
+    ]
+
+
 def test_data_sets_take_turns_and_cells_rotate():
     blocks = list(blocks_of(CONFIG, PAIR, CHOSEN))
     assert [block.examples[0].id for block in blocks] == ["g0", "h0", "g1", "g2"] * 2

@@ -57,6 +57,15 @@ def test_records(bench, pair):
     assert (result.text, result.stats.rounds) == (record.text, len(record.rounds))
 
 
+def test_auto(bench):
+    _, records, _ = bench(methods=["ar", "auto"], temperature=0.0)
+    texts = {name: [r.text for r in records if r.cell.method == name] for name in ("ar", "auto")}
+    assert len(texts["auto"]) == 3 and texts["auto"] == texts["ar"]
+    drafted = [r for r in records if r.cell.method == "auto"]
+    assert all((r.cell.num_drafts, r.cell.draft_length) == (0, 0) for r in drafted)
+    assert any(calls[1:] for r in drafted for calls in r.calls)  # a new pair's draft is tried
+
+
 def test_interleaved(bench):
     _, _, listener = bench()
     methods = [method for method, _ in listener.order]

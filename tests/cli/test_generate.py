@@ -47,6 +47,26 @@ def test_every_verifier(generate, verifier):
     assert report["stats"]["tokens"] == 20 and report["finish_reason"] == "length"
 
 
+def test_how_much_to_draft_is_measured(generate):
+    """With neither K nor L; greedy output is the plain one whatever is chosen."""
+    plain = json.loads(generate("hello", "-T", "0", "--json", drafted=False)[1])
+    for how in ((), ("-v", "spectr-gbv"), ("-v", "block")):
+        report = json.loads(generate("hello", "-T", "0", "--json", *how)[1])
+        assert report["token_ids"] == plain["token_ids"]
+        assert report["stats"]["drafted"] > 0  # a new pair is tried
+
+
+def test_explain(generate):
+    code, out, err = generate("hello", "--explain")
+    assert code == 0
+    assert "round 1: " in out and "trying the draft" in out and "accepted" in out
+    assert max(map(len, out.splitlines())) <= 100
+    _, plain, _ = generate("hello", "--explain", drafted=False)
+    assert "nothing drafted" in plain
+    code, _, err = generate("hello", "--explain", "--json")
+    assert code == 2 and "--explain goes with none" in err
+
+
 def test_plain_decoding_without_a_draft(generate):
     code, out, _ = generate("hello", "--json", drafted=False)
     assert code == 0
@@ -78,9 +98,9 @@ def test_show_drafts_prints_the_same_text(generate):
 
 
 def test_stop_strings(generate):
-    text = json.loads(generate("hello", "--json")[1])["text"]
+    text = json.loads(generate("hello", "--json", "-L", "4")[1])["text"]
     stop = text[5:8]
-    report = json.loads(generate("hello", "--json", "--stop", stop)[1])
+    report = json.loads(generate("hello", "--json", "-L", "4", "--stop", stop)[1])
     assert report["text"] == text[: text.index(stop)]
     assert report["finish_reason"] == "stop"
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import torch
 
 from multidraft import FunctionModel
+from multidraft.draft.base import Prices
 from multidraft.tree import ROOT, DraftTree
 
 EXACT = 1e-12
@@ -41,6 +43,20 @@ class Altered:
 
     def propose(self, requests):
         return [self._change(tree) for tree in self._drafter.propose(requests)]
+
+
+class Priced:
+    """A drafter that is told prices, which depend on the tokens so far."""
+
+    def __init__(self, drafter, prices: Callable[[list[int]], Prices]):
+        self._drafter, self._prices = drafter, prices
+        self.drafts, self.model = drafter.drafts, drafter.model
+        self.draft_length, self.max_nodes = drafter.draft_length, drafter.max_nodes
+        self.open, self.close = drafter.open, drafter.close
+
+    def propose(self, requests):
+        told = [replace(r, prices=self._prices(r.tokens)) for r in requests]
+        return self._drafter.propose(told)
 
 
 def rebuilt(tree: DraftTree, siblings: Callable) -> DraftTree:

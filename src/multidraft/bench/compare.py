@@ -60,7 +60,7 @@ def decoder_for(
     draft_length: int,
     draft_temperature: float | None = None,
 ) -> Decoder:
-    """A decoder for a method; those made for one draft get one.
+    """A decoder for a method with drafts of fixed length; methods made for one draft get one.
 
     Raises:
         InvalidInput: no draft model for a method that needs one, or one that does not fit.

@@ -43,6 +43,7 @@ class Config:
             except for data sets of text to be continued.
         data_dir: folder with published files; None for the hub.
         dtype, device, max_length: as `load_model`.
+        vllm_python: Python of the environment that has vLLM; None for this one.
     """
 
     pairs: tuple[Pair, ...]
@@ -61,6 +62,7 @@ class Config:
     dtype: str = "auto"
     device: str | None = None
     max_length: int | None = None
+    vllm_python: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as JSON has them."""
@@ -70,8 +72,14 @@ class Config:
         }
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def read_config(
+    path: Path, what: str = "configuration", example: str = "data: [gsm8k]"
+) -> dict[str, Any]:
     """The values of a YAML file, not yet checked.
+
+    Args:
+        path: of the file.
+        what, example: what it should be, for messages.
 
     Raises:
         InvalidInput: it cannot be read, or is no mapping of keys to values.
@@ -80,14 +88,14 @@ def read_config(path: Path) -> dict[str, Any]:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InvalidInput(f"Cannot read the configuration {path}: {reason}.") from None
+        raise InvalidInput(f"Cannot read the {what} {path}: {reason}.") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "it cannot be read"
         raise InvalidInput(f"{path}{where}: not YAML ({problem}).") from None
     if not isinstance(values, dict):
-        raise InvalidInput(f"{path}: a configuration is keys and values, such as 'data: [gsm8k]'.")
+        raise InvalidInput(f"{path}: a {what} is keys and values, such as '{example}'.")
     return values
 
 
@@ -132,7 +140,7 @@ def _check_together(config: Config, source: str) -> None:
                     f"{source}: the method {method.name!r} needs a draft model; the pair "
                     f"{pair.name!r} has none."
                 )
-        if method.mode and config.batch > 1:
+        if method.peer and config.batch > 1:
             raise InvalidInput(
                 f"{source}: {method.name!r} decodes one prompt at a time; set batch to 1 or leave "
                 "it out."
@@ -168,7 +176,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _folder(value: Any) -> str:
+def _path(value: Any) -> str:
     # Whole, so that a run can be resumed from elsewhere.
     return str(Path(_text(value)).expanduser().absolute())
 
@@ -184,7 +192,9 @@ def _temperature(value: Any) -> float:
 
 
 def _method(value: Any) -> str:
-    return parse_method(_text(value)).name
+    name = _text(value)
+    parse_method(name)
+    return name
 
 
 def _pairs(value: Any) -> tuple[Pair, ...]:
@@ -228,10 +238,11 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "seed": _whole(0),
     "batch": _whole(1),
     "chat": _yes_or_no,
-    "data_dir": _folder,
+    "data_dir": _path,
     "dtype": _text,
     "device": _text,
     "max_length": _whole(2),
+    "vllm_python": _path,
 }
 assert list(_CHECKS) == [field.name for field in fields(Config)]
 

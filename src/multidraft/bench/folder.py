@@ -7,10 +7,10 @@ being generated, and a line that was cut off is dropped and its generation done 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -21,6 +21,8 @@ from multidraft.errors import InvalidInput
 _MANIFEST = "manifest.json"
 _RECORDS = "records.jsonl"
 _LOCK = ".lock"
+
+T = TypeVar("T")
 
 
 class RunFolder:
@@ -88,7 +90,7 @@ def open_folder(path: Path, manifest: Mapping[str, Any]) -> Iterator[RunFolder]:
     try:
         sessions = [*(old or {"sessions": []})["sessions"], *manifest["sessions"]]
         _write_manifest(path, {**(old or manifest), "sessions": sessions})
-        _drop_cut_line(path / _RECORDS)
+        drop_cut_line(path / _RECORDS)
         yield RunFolder(path)
     finally:
         lock.release()
@@ -118,7 +120,19 @@ def read_records(path: Path) -> Iterator[Record]:
     Raises:
         InvalidInput: a line is no record.
     """
-    file = path / _RECORDS
+    return read_lines(path / _RECORDS, Record.from_dict)
+
+
+def read_lines(file: Path, make: Callable[[dict[str, Any]], T]) -> Iterator[T]:
+    """What is on the lines of a file, nothing where there is none, a last line cut off left out.
+
+    Args:
+        file: of one JSON object a line.
+        make: from an object.
+
+    Raises:
+        InvalidInput: a line is no such object.
+    """
     if not file.is_file():
         return
     with file.open(encoding="utf-8") as lines:
@@ -126,12 +140,13 @@ def read_records(path: Path) -> Iterator[Record]:
             if not line.endswith("\n"):
                 return
             try:
-                yield Record.from_dict(json.loads(line))
+                made = make(json.loads(line))
             except (ValueError, TypeError, KeyError) as error:
                 raise InvalidInput(
-                    f"{file} line {number} is no record ({error}); take the line out to have its "
-                    "generation done again."
+                    f"{file} line {number} is no record ({error}); take the line out to have what "
+                    "it stands for done again."
                 ) from None
+            yield made
 
 
 def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
@@ -140,7 +155,8 @@ def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
     new.replace(path / _MANIFEST)  # in one step: a kill leaves the old one or the new one
 
 
-def _drop_cut_line(file: Path) -> None:
+def drop_cut_line(file: Path) -> None:
+    """Take a last line without its end out of a file, if there is one."""
     if not file.is_file():
         return
     with file.open("rb+") as records:

@@ -18,11 +18,12 @@ import torch
 import multidraft
 from multidraft.bench.config import Config
 from multidraft.bench.data import Example, fingerprint
+from multidraft.bench.peers.installed import peer_versions
 
 #: Parts that must be the same when a run is resumed; the rest is for readers.
 _MATTERS = ("config", "data", "models", "versions", "machine")
-# Where files lie does not matter: their content is checked. Memory only has to be enough.
-_FREE = ("config.data_dir", "machine.memory")
+# Where files lie does not matter: their content or version is checked. Memory only has to do.
+_FREE = ("config.data_dir", "config.vllm_python", "machine.memory")
 
 
 def make_manifest(
@@ -38,6 +39,9 @@ def make_manifest(
 
     Returns:
         Plain values for JSON. ``sessions`` has one entry per start of the run.
+
+    Raises:
+        InvalidInput: a peer is not installed.
     """
     return {
         "config": config.to_dict(),
@@ -51,6 +55,7 @@ def make_manifest(
             "torch": torch.__version__,
             "transformers": version("transformers"),
             "python": platform.python_version(),
+            **peer_versions(config.methods, config.vllm_python),
         },
         "machine": machine(),
         "sessions": [

@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from multidraft.bench.methods import Method
+from multidraft.bench.methods import AUTO, Method
 from multidraft.bench.outcome import Outcome, Stopwatch
+from multidraft.draft.named import widest
 from multidraft.engine import Decoder, Progress
 from multidraft.engine import Sequence as Running
+from multidraft.engine.decoder import DEFAULT_VERIFIER
 from multidraft.errors import InvalidInput, MultidraftError
 from multidraft.models import LanguageModel
 from multidraft.sampling import SamplingParams
+from multidraft.verify import get_verifier
 
 
 class EngineContestant:
@@ -33,7 +36,11 @@ class EngineContestant:
         num_drafts: int,
         draft_length: int,
     ):
-        if method.proposer is None:
+        if method.name == AUTO:
+            assert draft is not None
+            shape = get_verifier(DEFAULT_VERIFIER).drafts
+            self._decoder = Decoder(target, widest(draft, shape), controller="auto")
+        elif method.proposer is None:
             self._decoder = Decoder(target)
         else:
             drafter = method.proposer.make(draft, num_drafts, draft_length)

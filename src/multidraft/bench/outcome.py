@@ -11,7 +11,10 @@ from multidraft.sampling import SamplingParams
 
 @dataclass
 class Outcome:
-    """The measured part of a `Record`; see there."""
+    """The measured part of a `Record`; see there.
+
+    ``peak_memory`` is that of a peer's own process, 0 where it has none.
+    """
 
     tokens: int = 0
     rounds: list[list[int]] = field(default_factory=list)
@@ -21,6 +24,7 @@ class Outcome:
     gaps: list[float] = field(default_factory=list)
     finish_reason: str = ""
     text: str = ""
+    peak_memory: int = 0
     error: str = ""
 
 

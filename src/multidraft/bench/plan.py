@@ -37,12 +37,13 @@ class Block:
 def cells_of(config: Config, pair: Pair, dataset: str) -> list[Cell]:
     """The grid of one pair and data set: methods that do not have K or L run once whatever they
     are."""
-    return [
+    cells = [  # a method's together: there may not be memory for all peers at once
         Cell(pair.name, dataset, method.name, k, length, temperature, config.batch)
-        for temperature in config.temperature
         for method in map(parse_method, config.methods)
         for k, length in method.shapes(config.num_drafts, config.draft_length)
+        for temperature in config.temperature
     ]
+    return list(dict.fromkeys(cells))  # a method's own L may be one of the grid's
 
 
 def blocks_of(

@@ -52,8 +52,9 @@ class Record:
             peers all in "other".
         first_token: seconds from the request to its first token.
         gaps: seconds between the following rounds.
-        peak_memory: largest resident size of the process (GPU memory where the model is there) up
-            to then, in bytes.
+        peak_memory: in bytes, the most GPU memory in use during this generation where the model is
+            there (of a batch, all its generations), else the largest resident size of the process
+            up to then.
         finish_reason: "stop" or "length".
         text: what was generated.
         block: number of the interleaved block it ran in.

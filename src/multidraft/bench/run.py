@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,14 +13,15 @@ import psutil
 import torch
 
 from multidraft.bench.config import Config, Pair
-from multidraft.bench.data import Example, choose, for_chat, load_examples
+from multidraft.bench.data import Example, choose, load_examples
 from multidraft.bench.folder import RunFolder, open_folder
 from multidraft.bench.manifest import make_manifest
 from multidraft.bench.methods import parse_method
 from multidraft.bench.ours import EngineContestant
 from multidraft.bench.outcome import Contestant, Outcome
-from multidraft.bench.peers import PeerModels, TransformersContestant
+from multidraft.bench.peers import Peers
 from multidraft.bench.plan import Block, blocks_of, cells_of, seed_of
+from multidraft.bench.prompts import uses_chat
 from multidraft.bench.records import Cell, Record
 from multidraft.engine import Decoder
 from multidraft.errors import InvalidInput
@@ -82,11 +84,12 @@ def run(config: Config, path: Path, listener: Listener, interrupted: Callable[[]
             if not any(_missing(block, cell, folder) for block in blocks for cell in block.cells):
                 continue
             listener.busy_with(f"Loading {pair.name}")
-            contest = _Contest(config, pair, folders, chosen)
-            for block in blocks:
-                for cell in block.cells:
-                    if interrupted() or not contest.run(block, cell, folder, listener, interrupted):
-                        return False
+            with closing(_Contest(config, pair, folders, chosen)) as contest:
+                for block in blocks:
+                    for cell in block.cells:
+                        stop = interrupted()
+                        if stop or not contest.run(block, cell, folder, listener, interrupted):
+                            return False
             del contest  # before the next pair's models come
     return True
 
@@ -109,9 +112,9 @@ class _Contest:
         self._target = self._load(pair.target)
         self._draft = self._load(pair.draft) if pair.draft else None
         draft_folder = folders[pair.draft] if pair.draft else None
-        self._peer_models = PeerModels(self._target, folders[pair.target], draft_folder)
+        self._peers = Peers(self._target, folders[pair.target], draft_folder, config.vllm_python)
         self._encoder = Decoder(self._target)
-        self._chat = {dataset: self._uses_chat(dataset) for dataset in chosen}
+        self._chat = {name: uses_chat(config, name, self._target.tokenizer) for name in chosen}
         self._contestants: dict[tuple[str, int, int], Contestant] = {}
         self._warm: set[Cell] = set()
         for dataset in chosen:
@@ -128,24 +131,16 @@ class _Contest:
             slots=config.batch,
         )
 
-    def _uses_chat(self, dataset: str) -> bool:
-        tokenizer = self._target.tokenizer
-        if tokenizer is None:
-            raise InvalidInput("The target has no tokenizer, so it cannot read the data sets.")
-        if self._config.chat and not tokenizer.chat_template:
-            raise InvalidInput("The target has no chat template; use raw prompts (chat: false).")
-        if self._config.chat is None:
-            return bool(tokenizer.chat_template) and for_chat(dataset)
-        return self._config.chat
+    def close(self) -> None:
+        """End the peers' processes."""
+        self._peers.close()
 
     def _contestant(self, cell: Cell) -> Contestant:
         key = (cell.method, cell.num_drafts, cell.draft_length)
         if key not in self._contestants:
             method = parse_method(cell.method)
-            if method.mode:
-                made: Contestant = TransformersContestant(
-                    method.mode, self._peer_models, cell.draft_length
-                )
+            if method.peer:
+                made: Contestant = self._peers.contestant(method, cell.draft_length)
             else:
                 made = EngineContestant(
                     method, self._target, self._draft, cell.num_drafts, cell.draft_length
@@ -187,6 +182,7 @@ class _Contest:
         ]
         contestant = self._contestant(cell)
         self._warm_up(contestant, cell, prompts, params, interrupted)
+        forget_peak_memory(self._target.device)
         outcomes = contestant.decode(prompts, params, interrupted)
         if outcomes is None:
             return False
@@ -217,12 +213,19 @@ class _Contest:
 
 def _filled(record: Record, outcome: Outcome, memory: int) -> Record:
     values: dict[str, Any] = asdict(outcome)
-    return replace(record, **values, peak_memory=memory)
+    values["peak_memory"] = outcome.peak_memory or memory
+    return replace(record, **values)
+
+
+def forget_peak_memory(device: torch.device) -> None:
+    """Count a GPU's memory from now on. A process's resident size has no such start."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
 
 
 def peak_memory(device: torch.device) -> int:
-    """Largest memory in use up to now, in bytes: the GPU's where the model is on one, else the
-    process's resident size."""
+    """Largest memory in use, in bytes: the GPU's since `forget_peak_memory` where the model is on
+    one, else the process's resident size up to now."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     if sys.platform == "win32":

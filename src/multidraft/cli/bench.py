@@ -13,7 +13,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from multidraft.cli.bench_grade import grade
 from multidraft.cli.bench_report import report
+from multidraft.cli.bench_simulate import costs, simulate
+from multidraft.cli.bench_theory import theory
 from multidraft.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -89,6 +92,12 @@ def run(
     device: Annotated[
         str | None, typer.Option(help="A torch device.  [a GPU where there is one]")
     ] = None,
+    vllm_python: Annotated[
+        str | None,
+        typer.Option(
+            help="For vllm methods: the Python of the environment that has vLLM.  [this one]"
+        ),
+    ] = None,
 ) -> None:
     """Decode prompts with every method of a grid, and record each generation.
 
@@ -109,6 +118,7 @@ def run(
         "data_dir": data_dir,
         "dtype": dtype,
         "device": device,
+        "vllm_python": vllm_python,
     }
     if draft is not None and target is None:
         raise InvalidInput("--draft without --target: give both, or name the pair in --config.")
@@ -197,4 +207,8 @@ def _numbers(option: str, text: str | None, kind: Callable[[str], Any]) -> list[
         ) from None
 
 
+bench.command()(grade)
 bench.command()(report)
+for command in (simulate, costs):
+    bench.command()(command)
+bench.command()(theory)

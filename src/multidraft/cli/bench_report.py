@@ -25,6 +25,9 @@ def report(
             show_default=False,
         ),
     ] = None,
+    margin: Annotated[
+        float, typer.Option(help="Largest difference in accuracy that is called none.")
+    ] = 0.05,
 ) -> None:
     """Write a run's report: tables with intervals and tests, and plots.
 
@@ -33,9 +36,11 @@ def report(
     for package in ("jinja2", "matplotlib", "scipy"):
         if importlib.util.find_spec(package) is None:
             raise InvalidInput("`bench` needs more packages: pip install 'multidraft[bench]'")
+    if not 0 < margin < 1:
+        raise InvalidInput(f"--margin is a difference of shares between 0 and 1, not {margin:g}.")
     from multidraft.bench.report.files import PAGE, write_report
 
     folder = run / "report" if out is None else out
-    files = write_report(run, folder, baseline or [])
+    files = write_report(run, folder, baseline or [], margin)
     others = sorted(name for name in files if "/" not in name and name != PAGE)
     typer.echo(f"{folder / PAGE}\n(beside it: {', '.join(others)}, figures/, tables/)")

@@ -38,10 +38,17 @@ def generate(
         typer.Option("--verifier", "-v", help="See `multidraft verifiers`.  [traversal]"),
     ] = None,
     num_drafts: Annotated[
-        int | None, typer.Option("--num-drafts", "-K", min=1, help="Drafts a round.  [3]")
+        int | None,
+        typer.Option(
+            "--num-drafts",
+            "-K",
+            min=1,
+            help="Drafts a round.  [with neither K nor L: whatever is fastest, measured; else 3]",
+        ),
     ] = None,
     draft_length: Annotated[
-        int | None, typer.Option("--draft-length", "-L", min=1, help="Tokens a draft.  [4]")
+        int | None,
+        typer.Option("--draft-length", "-L", min=1, help="Tokens a draft.  [see -K; else 4]"),
     ] = None,
     draft_temperature: Annotated[
         float | None, typer.Option(min=0.0, help="The draft's own temperature.")
@@ -58,7 +65,13 @@ def generate(
     ignore_eos: Annotated[
         bool, typer.Option("--ignore-eos", help="Go on past end tokens.")
     ] = False,
-    seed: Annotated[int | None, typer.Option(help="Without one, a fresh one is taken.")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Gives the same text again where -K or -L is given (else what is drafted depends "
+            "on the clock).  [a fresh one]"
+        ),
+    ] = None,
     file: Annotated[
         Path | None, typer.Option("--file", "-f", help="Read the prompt from a file.")
     ] = None,
@@ -77,6 +90,10 @@ def generate(
     show_drafts: Annotated[
         bool, typer.Option("--show-drafts", help="Colour each token by its origin.")
     ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Show each round's drafts, what was accepted, and why."),
+    ] = False,
     compare: Annotated[
         str | None,
         typer.Option(help="Methods to run in turn on the prompt, such as ar,token,spectr-gbv."),
@@ -88,12 +105,16 @@ def generate(
     seed = secrets.randbits(32) if seed is None else seed
     if show_drafts and (as_json or compare):
         raise InvalidInput("--show-drafts goes with neither --json nor --compare; choose one.")
+    if explain and (as_json or compare or show_drafts):
+        raise InvalidInput("--explain goes with none of --json, --compare and --show-drafts.")
     if draft is None and (compare or verifier or num_drafts or draft_length):
         raise InvalidInput("--compare, --verifier, -K and -L need a draft model; add --draft.")
     if compare and verifier:
         raise InvalidInput("--compare names the methods itself; leave --verifier out.")
 
     from multidraft.bench.compare import PLAIN, decoder_for, parse_methods
+    from multidraft.draft.named import widest
+    from multidraft.engine import Decoder
     from multidraft.engine.decoder import DEFAULT_VERIFIER
     from multidraft.models import load_model
     from multidraft.sampling import SamplingParams
@@ -128,22 +149,36 @@ def generate(
 
     target_model = load(target)
     draft_model = load(draft) if draft else None
+    request = _as_request(text, chat, target_model)
+    # Nothing said of how much to draft, nor how: what is fastest is measured.
+    fixed = compare or num_drafts or draft_length or draft_temperature is not None
+    if draft_model is not None and not fixed:
+        drafter = widest(draft_model, get_verifier(methods[0]).drafts)
+        with Console(stderr=True).status("Measuring what calls cost"):
+            decoder = Decoder(target_model, drafter, methods[0], controller="auto")
+        _generate(decoder, request, params, show_drafts, explain, as_json)
+        return
     decoders = {
         method: decoder_for(
             method, target_model, draft_model, num_drafts or 3, draft_length or 4, draft_temperature
         )
         for method in methods
     }
-    request = _as_request(text, chat, target_model)
     if compare:
         _compare(decoders, request, params, as_json)
     else:
-        _generate(decoders[methods[0]], request, params, show_drafts, as_json)
+        _generate(decoders[methods[0]], request, params, show_drafts, explain, as_json)
 
 
 def _generate(
-    decoder: Decoder, request: Prompt, params: SamplingParams, show_drafts: bool, as_json: bool
+    decoder: Decoder,
+    request: Prompt,
+    params: SamplingParams,
+    show_drafts: bool,
+    explain: bool,
+    as_json: bool,
 ) -> None:
+    from multidraft.cli import explain as explanation
     from multidraft.cli.interrupt import interruptible
     from multidraft.cli.show import colour_printer, figures, legend, print_text, run
 
@@ -151,12 +186,16 @@ def _generate(
     show: Any = None if as_json else print_text
     if show_drafts:
         show = colour_printer(decoder, tuple(params.stop))
+    elif explain:
+        console = Console(highlight=False)
+        console.print(explanation.legend())
+        show = explanation.Explainer(decoder, console)
     with interruptible() as interrupted:
         result = run(decoder, decoder.submit(request, params), interrupted, show)
     if as_json:
         print(json.dumps(_as_dict(result, params.seed), ensure_ascii=False))
     else:
-        print()
+        print(result.text if explain else "")
     notes = Console(stderr=True, highlight=False, soft_wrap=True)
     if show_drafts:
         notes.print(legend())

@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from multidraft.bench.compare import Comparison
-from multidraft.engine import Decoder, Result, Sequence, Stats
+from multidraft.engine import Decoder, Progress, Result, Sequence, Stats
 from multidraft.engine.stats import PHASES
 from multidraft.text import TextStream, special_ids
 
@@ -23,32 +23,32 @@ def run(
     decoder: Decoder,
     sequence: Sequence,
     interrupted: Callable[[], bool],
-    show: Callable[[str, list[int], list[Any]], None] | None = None,
+    show: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Step one sequence to its end, or until interrupted; each round's text goes to ``show``."""
+    """Step one sequence to its end, or until interrupted; each round goes to ``show``."""
     while sequence.finish_reason is None:
         if interrupted():
             decoder.engine.cancel(sequence)
             break
         for progress in decoder.engine.step():
             if show is not None:
-                show(progress.text, progress.token_ids, progress.origins)
+                show(progress)
     return sequence.result()
 
 
-def print_text(text: str, _token_ids: list[int], _origins: list[Any]) -> None:
-    sys.stdout.write(text)
+def print_text(progress: Progress) -> None:
+    sys.stdout.write(progress.text)
     sys.stdout.flush()
 
 
-def colour_printer(decoder: Decoder, stop: tuple[str, ...]) -> Callable[..., None]:
+def colour_printer(decoder: Decoder, stop: tuple[str, ...]) -> Callable[[Progress], None]:
     """Prints each token in its origin's colour."""
     tokenizer = decoder.target.tokenizer
     stream = TextStream(tokenizer, stop, special_ids(tokenizer))
     in_colour = sys.stdout.isatty()
 
-    def show(_text: str, token_ids: list[int], origins: list[str]) -> None:
-        for token, origin in zip(token_ids, origins, strict=True):
+    def show(progress: Progress) -> None:
+        for token, origin in zip(progress.token_ids, progress.origins, strict=True):
             text = stream.push([token])  # written as it is: rich would drop control characters
             sys.stdout.write(typer.style(text, fg=COLOURS[origin]) if in_colour else text)
         sys.stdout.flush()

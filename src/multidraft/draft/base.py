@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -11,6 +12,31 @@ from multidraft.errors import InvalidInput
 from multidraft.models.base import LanguageModel
 from multidraft.sampling import SamplingParams
 from multidraft.tree import DraftTree
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What parts of a tree must be worth, in tokens that they are expected to add. Drafters that
+    shape trees leave out what is worth less. Set before the round, from past rounds alone.
+
+    Attributes:
+        node: of a position that the target scores.
+        calls: of the draft model's first call, its second, and so on; the last one is that of all
+            deeper calls too. Empty: calls are free.
+        model_gain: what asking the draft model is expected to add in all, prices paid. Where lookup
+            is expected to add more, the model is not asked.
+    """
+
+    node: float = 0.0
+    calls: tuple[float, ...] = ()
+    model_gain: float = math.inf
+
+    def call(self, depth: int) -> float:
+        """Price of the call that gives the tokens at ``depth``, which is 1 below the root."""
+        return self.calls[min(depth, len(self.calls)) - 1] if self.calls else 0.0
+
+
+FREE = Prices()
 
 
 @dataclass(frozen=True)
@@ -25,6 +51,7 @@ class DraftRequest:
             covers. The draft's own law must be in ``tree.laws`` at every node at depth
             < carry_left, leaves included.
         chance: the sequence's random stream.
+        prices: for drafters that shape their trees.
     """
 
     handle: int
@@ -32,6 +59,7 @@ class DraftRequest:
     draft_length: int
     carry_left: int
     chance: Chance
+    prices: Prices = FREE
 
 
 class Drafter(Protocol):

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import torch
 
 from multidraft.chance import Chance
-from multidraft.draft.shape import Prospect, allot, guess, tail_weight
+from multidraft.draft.base import Prices
+from multidraft.draft.shape import KEPT, Prospect, allot, guess, tail_weight
 from multidraft.tree import ROOT, DraftTree
 
 
@@ -42,6 +43,7 @@ class Growth:
         all_chosen: nothing is drawn, as the target is greedy.
         given: a tree of chosen nodes that becomes part of this one.
         chance: the sequence's random stream.
+        prices: what nodes and draft calls must be worth.
 
     Attributes:
         tree: the tree. Its ``laws`` must hold the draft's law at each node of the frontier before
@@ -57,16 +59,20 @@ class Growth:
         all_chosen: bool,
         given: DraftTree,
         chance: Chance,
+        prices: Prices,
     ):
         self.tree = DraftTree([root], [-1], [[]])
         self.frontier = [ROOT] if levels > 0 else []
         self._left = budget
         self._levels_left = levels
+        self._depth = 0
+        self._prices = prices
         self._all_chosen = all_chosen
         self._given = given
         self._chance = chance
         self._twin = {ROOT: ROOT}  # the given node that a node of the tree stands for
-        self._reach = {ROOT: 1.0}  # see `multidraft.draft.shape`
+        self._reach = self.tree.reach  # see `multidraft.draft.shape`
+        self._reach[ROOT] = 1.0
         self._weight = {ROOT: 1.0}
 
     def add_children(self, width: int | None) -> None:
@@ -79,16 +85,22 @@ class Growth:
         # How many and which are chosen is settled for the whole depth before any draw of it.
         options = [self._options(node) for node in nodes]
         if width is None:
-            counts = allot([o.prospect for o in options], self._left, self._levels_left)
+            counts = allot(
+                [o.prospect for o in options], self._left, self._levels_left, self._prices.node
+            )
         else:
             counts = _filled(width, len(nodes), self._left)
         for node, option, count in zip(nodes, options, counts, strict=True):
             self._add_below(node, option, count)
         self._levels_left -= 1
+        self._depth += 1
         new = range(first_new, len(self.tree))
         # Each that goes on takes at least one of the nodes left, so no more than these go on.
         going_on = sorted(new, key=lambda n: -self._reach[n])[: self._left]
-        self.frontier = sorted(going_on) if self._levels_left > 0 else []
+        # What one more level adds never grows with depth: once it is not worth a call, none is.
+        worth = KEPT * sum(self._reach[n] for n in going_on)
+        go_on = self._levels_left > 0 and worth >= self._prices.call(self._depth + 1)
+        self.frontier = sorted(going_on) if go_on else []
 
     def add_rest(self) -> None:
         """Hang on the given nodes below those whose children are there already."""
@@ -97,6 +109,8 @@ class Growth:
             if given not in place:
                 parent = place[self._given.parents[given]]
                 place[given] = self.tree.add(parent, self._given.tokens[given], None)
+                if given in self._given.reach:
+                    self._reach[place[given]] = self._given.reach[given]
 
     def _options(self, node: int) -> _Options:
         law = self.tree.laws[node]

@@ -20,8 +20,9 @@ class HybridTreeDrafter:
 
     A node with w children has the w − 1 likeliest tokens chosen and one drawn from the tail outside
     them, which comes first in the sibling order; w = 1 is a plain draw from the draft. Where the
-    draft is unsure a node gets more children; a path that is unlikely to be accepted ends. At
-    request temperature 0 all children are chosen. Verified by "traversal" or "specinfer".
+    draft is unsure a node gets more children; a path that is unlikely to be accepted ends, and the
+    tree where no path is worth a further draft call (`Prices`). At request temperature 0 all
+    children are chosen. Verified by "traversal" or "specinfer".
 
     Args:
         model: the draft model, sharing the target's tokenizer.
@@ -81,8 +82,9 @@ class HybridTreeDrafter:
         del self._greedy[handle]
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[DraftTree]:
+        asked = [r if r.prices.model_gain > 0 else replace(r, draft_length=0) for r in requests]
         nothing = [DraftTree.rooted_at(request.tokens[-1]) for request in requests]
-        return self.propose_around(requests, nothing)
+        return self.propose_around(asked, nothing)
 
     def propose_around(
         self, requests: Sequence[DraftRequest], given: Sequence[DraftTree]
@@ -101,6 +103,7 @@ class HybridTreeDrafter:
                 all_chosen=self._greedy[request.handle],
                 given=tree,
                 chance=request.chance,
+                prices=request.prices,
             )
             for request, tree in zip(requests, given, strict=True)
         ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from multidraft.draft.base import DraftRequest, check_counts
+from multidraft.draft.confidence import Confidence
 from multidraft.draft.suffix import NOTHING, Match, SuffixAutomaton
 from multidraft.errors import InvalidInput
 from multidraft.models.base import LanguageModel
@@ -25,14 +26,24 @@ class _History:
     Attributes:
         automaton: over the tokens so far.
         in_corpus: the longest of their suffixes that the corpus has.
+        trust, trust_in_corpus: how well the two have predicted the tokens so far.
     """
 
     automaton: SuffixAutomaton = field(default_factory=SuffixAutomaton)
     in_corpus: Match = NOTHING
+    trust: Confidence = field(default_factory=Confidence)
+    trust_in_corpus: Confidence = field(default_factory=Confidence)
 
 
-#: Places in several texts at once, each with the automaton it is a place of.
-_Places = list[tuple[SuffixAutomaton, Match]]
+class _Place(NamedTuple):
+    """Where the end of the sequence stands in a text, and how far that text can be trusted."""
+
+    text: SuffixAutomaton
+    match: Match
+    trust: Confidence
+
+    def after(self, token: int) -> _Place:
+        return self._replace(match=self.text.after(self.match, token))
 
 
 class LookupDrafter:
@@ -42,8 +53,8 @@ class LookupDrafter:
     All nodes are chosen, none drawn. A round in which nothing matches has an empty tree and costs
     what a plain step costs. Longer matches count before shorter ones, and frequent continuations
     before rare ones, the latest first among equals: the estimate of prediction by partial
-    matching (Cleary and Witten 1984; escape method C of Moffat 1990). Of all paths, the
-    ``max_nodes`` likeliest nodes are proposed.
+    matching (Cleary and Witten 1984), with escapes learnt from the text. Of all paths, the
+    ``max_nodes`` likeliest nodes are proposed, those that are worth their price.
 
     Args:
         draft_length: L, the most tokens on a path.
@@ -96,15 +107,29 @@ class LookupDrafter:
     def _tree(self, request: DraftRequest) -> DraftTree:
         history = self._histories[request.handle]
         for token in request.tokens[len(history.automaton) :]:
+            for place in self._places(history):
+                self._learn(place, token)
             history.automaton.add(token)
             history.in_corpus = self._corpus.after(history.in_corpus, token)
-        places: _Places = [
-            (history.automaton, history.automaton.whole),
-            (self._corpus, history.in_corpus),
-        ]
-        return self._likeliest_paths(request, places)
+        return self._likeliest_paths(request, self._places(history))
 
-    def _likeliest_paths(self, request: DraftRequest, places: _Places) -> DraftTree:
+    def _places(self, history: _History) -> list[_Place]:
+        return [
+            _Place(history.automaton, history.automaton.whole, history.trust),
+            _Place(self._corpus, history.in_corpus, history.trust_in_corpus),
+        ]
+
+    def _learn(self, place: _Place, token: int) -> None:
+        """Was the longest context right about the next token?"""
+        for length, state in place.text.suffixes(place.match):
+            if length < self.min_match:
+                return
+            found = place.text.continuations(state, _MOST_CONTINUATIONS)
+            if found:
+                place.trust.learn(length, any(token == known for known, _ in found))
+                return
+
+    def _likeliest_paths(self, request: DraftRequest, places: list[_Place]) -> DraftTree:
         """Best first: of all continuations of the tree so far, always the likeliest; of equals the
         one seen first."""
         tree = DraftTree([request.tokens[-1]], [-1], [[]])
@@ -123,29 +148,37 @@ class LookupDrafter:
         push(ROOT, 0, 1.0)
         while queue and len(tree) <= self.max_nodes:
             negative, _, parent, depth, token = heapq.heappop(queue)
+            if -negative < request.prices.node:
+                break  # nor is anything that is left
             node = tree.add(parent, token, None)
-            where[node] = [(text, text.after(match, token)) for text, match in where[parent]]
+            tree.reach[node] = -negative
+            where[node] = [place.after(token) for place in where[parent]]
             push(node, depth + 1, -negative)
         return tree
 
-    def _estimates(self, places: _Places) -> dict[int, float]:
+    def _estimates(self, places: list[_Place]) -> dict[int, float]:
         """Probability of each token that followed one of the contexts, all texts together.
 
-        A context with n occurrences of d continuations gives each its share of n/(n + d), and the
-        rest, the escape, to the next shorter one.
+        A context gives each of its continuations a share, and the rest, the escape, to the next
+        shorter one.
         """
         contexts = [
-            (length, -i, state, text)
-            for i, (text, match) in enumerate(places)
-            for length, state in text.suffixes(match)
+            (length, -i, state)
+            for i, place in enumerate(places)
+            for length, state in place.text.suffixes(place.match)
             if length >= self.min_match
         ]
         estimates: dict[int, float] = {}
         escape = 1.0
-        for _, _, state, text in sorted(contexts, key=lambda c: c[:2], reverse=True):
-            found = text.continuations(state, _MOST_CONTINUATIONS)
-            total = sum(times for _, times in found) + len(found)
-            for token, times in found:
-                estimates[token] = estimates.get(token, 0.0) + escape * times / total
-            escape *= len(found) / total if found else 1.0
+        for length, negative, state in sorted(contexts, reverse=True):
+            place = places[-negative]
+            found = place.text.continuations(state, _MOST_CONTINUATIONS)
+            if not found:
+                continue
+            found = [(token, max(1, count)) for token, count in found]  # counts are not all exact
+            times = sum(count for _, count in found)
+            trusted = place.trust.of(length, times, len(found))
+            for token, count in found:
+                estimates[token] = estimates.get(token, 0.0) + escape * trusted * count / times
+            escape *= 1.0 - trusted
         return estimates

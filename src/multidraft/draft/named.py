@@ -68,3 +68,16 @@ DRAFTERS = {
     "lookup": Proposer(_lookup, "any", needs_draft=False),
     "union": Proposer(_union, "any"),
 }
+
+
+def widest(draft: LanguageModel, shape: Literal["one", "iid", "any"]) -> Drafter:
+    """For a controller to choose from: as much as can pay with a good draft.
+
+    Args:
+        shape: what the verifier takes, as `Verifier.drafts`.
+    """
+    if shape == "any":
+        return UnionDrafter(
+            LookupDrafter(draft_length=16, max_nodes=24), HybridTreeDrafter(draft, 12, 24)
+        )
+    return ModelDrafter(draft, 1 if shape == "one" else 3, 12)

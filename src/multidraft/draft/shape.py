@@ -25,7 +25,7 @@ import torch
 #: The share of a flat law that the target rejects when a token is drawn from it.
 _DISAGREEMENT = 0.25
 #: What a chain is taken to keep of its reach from one depth to the next.
-_KEPT = 0.98
+KEPT = 0.98
 #: A node that is accepted less often than this is not worth a scored position.
 _LEAST_REACH = 0.01
 
@@ -93,10 +93,12 @@ def gains(prospect: Prospect, most: int) -> list[float]:
     return found
 
 
-def allot(prospects: Sequence[Prospect], budget: int, levels: int) -> list[int]:
+def allot(
+    prospects: Sequence[Prospect], budget: int, levels: int, node_price: float = 0.0
+) -> list[int]:
     """Number of children for each node of one depth.
 
-    Each possible child is taken to go on as a chain that keeps `_KEPT` of its reach a level. Of all
+    Each possible child is taken to go on as a chain that keeps `KEPT` of its reach a level. Of all
     nodes of these chains the ``budget`` best are what it would buy; those of this depth are bought,
     and the rest of the budget is left to the deeper ones, where the laws will be known.
 
@@ -104,13 +106,14 @@ def allot(prospects: Sequence[Prospect], budget: int, levels: int) -> list[int]:
         prospects: the nodes of this depth.
         budget: nodes left for this depth and all below it.
         levels: depths left, this one included.
+        node_price: the least reach that is worth a node.
     """
     counts = [0] * len(prospects)
     table = [(gain, i) for i, p in enumerate(prospects) for gain in gains(p, budget)]
     if not table:
         return counts
-    chains = np.outer([gain for gain, _ in table], _KEPT ** np.arange(levels)).ravel()
-    price = _LEAST_REACH
+    chains = np.outer([gain for gain, _ in table], KEPT ** np.arange(levels)).ravel()
+    price = max(_LEAST_REACH, node_price)
     if len(chains) > budget:
         price = max(price, float(np.partition(chains, -budget)[-budget]))
     # A node's own gains never increase and the sort is stable: those bought are always its first.

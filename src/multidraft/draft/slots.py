@@ -138,7 +138,7 @@ class DraftSlots:
 def _law(state: _State, row: torch.Tensor, path: Sequence[int]) -> torch.Tensor:
     """The draft's law from a row of its logits."""
     try:
-        return state.warper.law(_resized(row, state.vocab_size), path)
+        return state.warper.law(resized(row, state.vocab_size), path)
     except InvalidLogits:
         if not row.max().isfinite():
             raise
@@ -148,7 +148,7 @@ def _law(state: _State, row: torch.Tensor, path: Sequence[int]) -> torch.Tensor:
         return torch.full((state.vocab_size,), 1 / state.vocab_size, dtype=wide, device=row.device)
 
 
-def _resized(row: torch.Tensor, vocab_size: int) -> torch.Tensor:
+def resized(row: torch.Tensor, vocab_size: int) -> torch.Tensor:
     """A row of logits cut or filled up (-inf) to ``vocab_size``.
 
     Models of one family pad the same vocabulary to different widths. The law that is left is

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from multidraft.draft.base import DraftRequest
+from multidraft.draft.base import DraftRequest, Prices
 from multidraft.draft.hybrid import HybridTreeDrafter
 from multidraft.draft.lookup import LookupDrafter
 from multidraft.models.base import LanguageModel
@@ -21,7 +21,8 @@ class UnionDrafter:
     what is drawn is drawn outside them, and stays a drawn entry. The model goes on from lookup's
     nodes where it finds them likely; where lookup goes on beyond the model, its nodes hang on.
 
-    Each source has its own budget: ``max_nodes`` is the sum of both.
+    Each source has its own budget: ``max_nodes`` is the sum of both. The model is not asked where
+    lookup alone is expected to add more (`Prices.model_gain`).
 
     Args:
         lookup: proposes the tokens that came before.
@@ -56,4 +57,13 @@ class UnionDrafter:
         found = self.lookup.propose(
             [replace(r, handle=self._lookup_handle[r.handle]) for r in requests]
         )
-        return self.tree_drafter.propose_around(requests, found)
+        asked = [
+            r if r.prices.model_gain > offered(tree, r.prices) else replace(r, draft_length=0)
+            for r, tree in zip(requests, found, strict=True)
+        ]
+        return self.tree_drafter.propose_around(asked, found)
+
+
+def offered(tree: DraftTree, prices: Prices) -> float:
+    """Tokens a looked-up tree is expected to add, its nodes' price paid."""
+    return sum(reach - prices.node for reach in tree.reach.values())

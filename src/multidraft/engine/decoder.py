@@ -7,11 +7,14 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 from jinja2 import TemplateError
 
 from multidraft.draft.base import Drafter
+from multidraft.engine.control.auto import AutoController
+from multidraft.engine.control.base import Controller
+from multidraft.engine.control.costs import costs_of
 from multidraft.engine.engine import Engine
 from multidraft.engine.sequence import Origin, Result, Sequence
 from multidraft.errors import InvalidInput
@@ -55,10 +58,14 @@ class Decoder:
         drafter: who proposes tokens; None for plain autoregressive decoding.
         verifier: a method's name (see `multidraft.verify.VERIFIERS`) or a `Verifier`. Default:
             "traversal", which takes any drafter.
+        controller: chooses how much each round drafts. "auto" measures what is fastest, plain steps
+            included (the models' costs are measured now, which takes a second or two, and kept for
+            the next time): the output has the same law, but its tokens depend on the clock, unless
+            the choices are replayed. None: as much as the drafter can.
 
     Raises:
-        InvalidInput: target and draft do not share a vocabulary, or the verifier is unknown or
-            does not fit the drafter.
+        InvalidInput: target and draft do not share a vocabulary, the verifier is unknown or does
+            not fit the drafter, or a controller is given without one.
     """
 
     def __init__(
@@ -66,8 +73,14 @@ class Decoder:
         target: LanguageModel,
         drafter: Drafter | None = None,
         verifier: str | Verifier = DEFAULT_VERIFIER,
+        controller: Controller | Literal["auto"] | None = None,
     ):
-        self.engine = Engine(target, drafter, verifier)
+        self.engine = Engine(target, drafter, verifier)  # first: it refuses what does not fit
+        if controller == "auto":
+            if drafter is None:
+                raise InvalidInput("A controller needs a drafter to choose for; give one.")
+            controller = AutoController(drafter, costs_of(target, drafter.model))
+        self.engine.controller = controller
 
     @property
     def target(self) -> LanguageModel:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from multidraft.chance import RandomChance
 from multidraft.draft.base import Drafter, DraftRequest
 from multidraft.engine.clock import Clock
+from multidraft.engine.control.base import Choice, Controller, Round
 from multidraft.engine.laws import TargetLaws, extension_of
 from multidraft.engine.sequence import Origin, Sequence, TokenLogprob
 from multidraft.errors import InvalidInput
@@ -33,18 +34,33 @@ class Progress:
         token_ids: new tokens.
         origins: where each came from.
         text: new text that is safe to show; "" for models without a tokenizer.
-        depth: length of the longest draft; 0 for a plain step.
-        positions: nodes that the target scored, the root included; 1 for a plain step.
-        draft_rows: nodes that the draft model scored in each of its calls.
+        choice: what the round was allowed to draft.
+        tree: the drafts.
+        path: nodes of the tree that were accepted.
     """
 
     sequence: Sequence
     token_ids: list[int]
     origins: list[Origin]
     text: str
-    depth: int
-    positions: int
-    draft_rows: list[int]
+    choice: Choice
+    tree: DraftTree
+    path: list[int]
+
+    @property
+    def depth(self) -> int:
+        """Length of the longest draft; 0 for a plain step."""
+        return self.tree.depth
+
+    @property
+    def positions(self) -> int:
+        """Nodes that the target scored, the root included; 1 for a plain step."""
+        return len(self.tree)
+
+    @property
+    def draft_rows(self) -> list[int]:
+        """Nodes that the draft model scored in each of its calls."""
+        return self.tree.draft_rows
 
 
 class Engine:
@@ -58,20 +74,29 @@ class Engine:
         target: the model whose law the output has.
         drafter: who proposes; None for plain autoregressive decoding.
         verifier: a method's name or a `Verifier`.
+        controller: chooses how much each round drafts; None: always as much as fits.
 
     Raises:
         InvalidInput: an unknown verifier, one that does not fit the drafter's trees, or models
             with different vocabularies.
     """
 
-    def __init__(self, target: LanguageModel, drafter: Drafter | None, verifier: str | Verifier):
+    def __init__(
+        self,
+        target: LanguageModel,
+        drafter: Drafter | None,
+        verifier: str | Verifier,
+        controller: Controller | None = None,
+    ):
         self.target = target
+        self.controller: Controller | None = None
         self.verifier = get_verifier(verifier)
         self.waiting: deque[Sequence] = deque()
         self.running: list[Sequence] = []
         self._interrupted = False
         self._drafter: Drafter | None = None
         self.drafter = drafter
+        self.controller = controller
 
     @property
     def drafter(self) -> Drafter | None:
@@ -79,6 +104,11 @@ class Engine:
 
     @drafter.setter
     def drafter(self, drafter: Drafter | None) -> None:
+        if self.controller is not None:
+            raise InvalidInput(
+                "The drafter cannot be changed under a controller, which has learnt what this one "
+                "is worth; make another Decoder."
+            )
         if any(sequence.carry for sequence in self.running):
             raise InvalidInput(
                 f"The drafter cannot be changed while a carry of {self.verifier.name!r} lives and "
@@ -207,8 +237,8 @@ class Engine:
 
     def _round(self, running: Seq[Sequence]) -> list[Progress]:
         clock = Clock(self.target.device)
-        lengths = [self._draft_length(sequence) for sequence in running]
-        trees = self._draft(running, lengths)
+        choices = self._choose(running)
+        trees = self._draft(running, choices)
         drafting = clock.lap()
         logits = self.target.extend(
             [extension_of(s.slot, tree) for s, tree in zip(running, trees, strict=True)]
@@ -216,19 +246,24 @@ class Engine:
         scoring = clock.lap()
 
         # All verdicts first: an error then leaves every sequence as it was before the round.
-        verdicts = []
+        verdicts, verifying = [], []
         for sequence, tree, rows in zip(running, trees, logits, strict=True):
             laws = TargetLaws(rows, sequence.warper, tree)
             verdicts.append(self.verifier(tree, laws, sequence.chance, sequence.carry))
-            sequence.stats.seconds["verify"] += clock.lap()
+            verifying.append(clock.lap())
         progress = [
-            self._emit(*parts) for parts in zip(running, trees, logits, verdicts, strict=True)
+            self._emit(*parts)
+            for parts in zip(running, choices, trees, logits, verdicts, strict=True)
         ]
+        if self.controller is not None:
+            rounds = [_told(*parts) for parts in zip(progress, verifying, strict=True)]
+            self.controller.learn(rounds, drafting, scoring)
         others = clock.lap()
-        for sequence in running:
+        for sequence, verify in zip(running, verifying, strict=True):
             spent = sequence.stats.seconds
             spent["draft"] += drafting / len(running)
             spent["target"] += scoring / len(running)
+            spent["verify"] += verify
             spent["other"] += others / len(running)
         return progress
 
@@ -296,24 +331,37 @@ class Engine:
         if self.drafter is not None:
             self.drafter.close(sequence.handle)
 
-    def _draft_length(self, sequence: Sequence) -> int:
-        """Never longer than what may still be emitted: a round always adds one more token."""
+    def _choose(self, running: Seq[Sequence]) -> list[Choice]:
         if self.drafter is None:
-            return 0
-        return min(self.drafter.draft_length, sequence.remaining - 1)
+            return [Choice(0)] * len(running)
+        # Never longer than what may still be emitted: a round always adds one more token.
+        most = [min(self.drafter.draft_length, s.remaining - 1) for s in running]
+        if self.controller is None:
+            return [Choice(length) for length in most]
+        return [
+            replace(choice, draft_length=max(0, min(choice.draft_length, length)))
+            for choice, length in zip(self.controller.choose(running), most, strict=True)
+        ]
 
-    def _draft(self, running: Seq[Sequence], lengths: Seq[int]) -> list[DraftTree]:
+    def _draft(self, running: Seq[Sequence], choices: Seq[Choice]) -> list[DraftTree]:
         if self.drafter is None:
             return [DraftTree.rooted_at(s.last_token) for s in running]
         return self.drafter.propose(
             [
-                DraftRequest(s.handle, s.tokens, length, s.carry_left, s.chance)
-                for s, length in zip(running, lengths, strict=True)
+                DraftRequest(
+                    s.handle, s.tokens, choice.draft_length, s.carry_left, s.chance, choice.prices
+                )
+                for s, choice in zip(running, choices, strict=True)
             ]
         )
 
     def _emit(
-        self, sequence: Sequence, tree: DraftTree, logits: torch.Tensor, verdict: Verdict
+        self,
+        sequence: Sequence,
+        choice: Choice,
+        tree: DraftTree,
+        logits: torch.Tensor,
+        verdict: Verdict,
     ) -> Progress:
         """Take over the verdict: tokens, cache, carry, figures; release what has ended."""
         tokens = [*(tree.tokens[node] for node in verdict.path), verdict.token]
@@ -327,14 +375,13 @@ class Engine:
             for node, token in zip([0, *verdict.path][:kept], tokens, strict=False):
                 sequence.logprobs.append(_logprob(logits[node], token, sequence.params.logprobs))
         sequence.carry = verdict.carry
+        sequence.choices.append(choice)
         self._record(sequence, tree, len(verdict.path), kept)
         if sequence.finish_reason is not None:
             self._release(sequence)
         else:
             self.target.commit(sequence.slot, [0, *verdict.path])
-        return Progress(
-            sequence, tokens[:kept], origins[:kept], shown, tree.depth, len(tree), tree.draft_rows
-        )
+        return Progress(sequence, tokens[:kept], origins[:kept], shown, choice, tree, verdict.path)
 
     def _record(self, sequence: Sequence, tree: DraftTree, accepted: int, kept: int) -> None:
         stats = sequence.stats
@@ -351,6 +398,13 @@ class Engine:
             stats.full_rounds += 1
             stats.full_tokens += kept
             stats.accepted_fractions += accepted / full_length if full_length else 0.0
+
+
+def _told(progress: Progress, seconds: float) -> Round:
+    """A round as a controller hears of it."""
+    kept = len(progress.token_ids)
+    accepted = min(len(progress.path), kept)
+    return Round(progress.sequence, progress.choice, progress.tree, accepted, kept, seconds)
 
 
 def _logprob(logits: torch.Tensor, token: int, count: int) -> TokenLogprob:

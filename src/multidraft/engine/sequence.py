@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from multidraft.chance import RandomChance
+from multidraft.engine.control.base import Choice
 from multidraft.engine.stats import Stats
 from multidraft.sampling import SamplingParams, Warper
 from multidraft.text import TextStream
@@ -46,6 +47,7 @@ class Result:
         stats: what it cost and gained.
         origins: where each token came from.
         logprobs: one per token where asked for, else None.
+        choices: how much each round was to draft; `Replay` repeats it.
         prompt_token_ids: the prompt.
         prompt_index, sample_index: which prompt of the call, and which of its n samples.
     """
@@ -56,6 +58,7 @@ class Result:
     stats: Stats
     origins: list[Origin]
     logprobs: list[TokenLogprob] | None
+    choices: list[Choice]
     prompt_token_ids: list[int]
     prompt_index: int = 0
     sample_index: int = 0
@@ -76,6 +79,7 @@ class Sequence:
     output: list[int] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
     carry: Carry = ()
     stats: Stats = field(default_factory=Stats)
     finish_reason: FinishReason | None = None
@@ -134,6 +138,7 @@ class Sequence:
             stats=self.stats,
             origins=self.origins,
             logprobs=None if self.params.logprobs is None else self.logprobs,
+            choices=self.choices,
             prompt_token_ids=self.prompt,
             prompt_index=prompt_index,
             sample_index=sample_index,

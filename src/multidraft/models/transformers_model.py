@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -109,6 +110,12 @@ class TransformersModel:
         model.set_attn_implementation(ATTENTION_NAME)
         self._fewest_rows = FAST_ROWS if pack_linears(model) else 1
         reference.compare(self)
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells models apart by what their calls cost: architecture, sizes, dtype and device."""
+        what = [self._model.config.to_json_string(), str(self.dtype), str(self.device)]
+        return hashlib.sha256("\n".join(what).encode()).hexdigest()
 
     def open(self) -> int:
         for slot in range(self.num_slots):

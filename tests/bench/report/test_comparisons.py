@@ -72,6 +72,21 @@ def test_a_difference_in_block_efficiency_is_established_in_its_direction(tmp_pa
     )
 
 
+@pytest.mark.parametrize(("there", "established"), [(1.2, True), (1 / 1.2, False)])
+def test_a_data_set_waits_for_the_mean(tmp_path, there, established):
+    """Faster here; there faster too, or slower by as much, so that the mean says nothing."""
+    rng = np.random.default_rng(1)
+    records = run_records({"spectr": 0.7}, ("humaneval", "gsm8k"), prompts=25)
+    gain = {"humaneval": 1.2, "gsm8k": there}
+    other = [
+        _renamed(r, "spectr-gbv", gain[r.cell.dataset] * rng.lognormal(0.0, 0.03)) for r in records
+    ]
+    found = {c.dataset: c for c in _compare(tmp_path, [*records, *other]) if c.figure == SPEED}
+    assert found["humaneval"].p < 0.001
+    assert {c.established for c in found.values()} == {established}
+    assert all(c.corrected >= found[MEAN].corrected for c in found.values())
+
+
 def test_few_prompts_establish_nothing(tmp_path):
     found = _compare(tmp_path, run_records({"token": 0.3, "spectr": 0.9}, prompts=4))
     assert found and not any(c.established for c in found)

@@ -50,6 +50,15 @@ def test_plain_decoding_and_peers():
     assert sums_of(peer, 3)["seconds"] == 2.0 and math.isnan(sums_of(peer, 3)["other"])
 
 
+def test_methods_stand_in_the_configurations_order(tmp_path):
+    assisted = replace(CELL, method="transformers:assisted", num_drafts=1, draft_length=5)
+    plain = replace(CELL, method="ar", num_drafts=0, draft_length=0)
+    records = [_record([[0, 0, 1]], plain), _record([[0, 0, 1]], assisted)]
+    run = write_run(tmp_path / "run", records, ["transformers:assisted@5", "ar"])
+    (group,) = make_groups(load_run(run))
+    assert [str(row) for row in group.rows] == ["transformers:assisted (K=1, L=5)", "ar"]
+
+
 def test_ratio_of_sums_by_hand(tmp_path):
     plain = replace(CELL, method="ar", num_drafts=0, draft_length=0)
     records = [

@@ -1,4 +1,4 @@
-"""Intervals cover, tests keep their level, and the correction is Holm's."""
+"""Intervals cover, tests keep their level, and the corrections keep it for all tests together."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from multidraft.bench.report.bootstrap import LEAST_UNITS, interval, resample_counts
-from multidraft.bench.report.significance import holm, sign_flip_test
+from multidraft.bench.report.significance import holm, inheritance, sign_flip_test
 
 
 def _prompts(units: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -76,3 +77,42 @@ def test_prompts_that_say_nothing_change_nothing():
 def test_holm_by_hand():
     assert holm(np.array([0.01, 0.04, 0.03, 0.005])) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm(np.array([0.9, 0.8])) == pytest.approx([1.0, 1.0])
+
+
+def test_inheritance_by_hand():
+    p = np.array([0.001, 0.004, 0.03, 0.02, 0.001, 0.5])
+    parents = [None, 0, 0, None, 3, 3]
+    # In order: 2·0.001, 2·2·0.004, 2·0.02, 2·2·0.001, 2·0.03 (the last of its family), 0.5.
+    assert inheritance(p, parents) == pytest.approx([0.002, 0.016, 0.06, 0.04, 0.04, 0.5])
+
+
+def test_inheritance_without_children_is_holm():
+    p = np.random.default_rng(0).uniform(size=20) ** 3
+    assert inheritance(p, [None] * 20) == pytest.approx(holm(p))
+    assert len(inheritance(np.array([]), [])) == 0
+
+
+def test_children_wait_for_their_parent():
+    corrected = inheritance(np.array([0.9, 1e-9, 1e-6]), [None, 0, None])
+    assert corrected[0] == corrected[1] == pytest.approx(0.9)
+    assert corrected[2] == pytest.approx(2e-6)
+
+
+def test_inheritance_keeps_its_level_and_sees_more_than_holm():
+    """Families of paired tests: some differ everywhere, some in one data set, most nowhere."""
+    rng, trials, families, sets = np.random.default_rng(4), 400, 8, 4
+    truth = np.zeros((families, sets))
+    truth[0], truth[1, 0], truth[2, 1] = 1.0, 1.6, -3.0
+    parents = [None if i % (sets + 1) == 0 else i - i % (sets + 1) for i in range(40)]
+    real = np.concatenate([truth.any(axis=1, keepdims=True), truth != 0], axis=1).ravel()
+    wrong, seen, by_holm = 0, 0, 0
+    for _ in range(trials):
+        z = rng.normal(size=(families, sets)) + 2.0 * truth
+        both = np.concatenate([z.sum(axis=1, keepdims=True) / math.sqrt(sets), z], axis=1).ravel()
+        p = 2 * stats.norm.sf(np.abs(both))
+        established = inheritance(p, parents) < 0.05
+        wrong += bool((established & ~real).any())
+        seen += int(established[:: sets + 1].sum())
+        by_holm += int((holm(p) < 0.05)[:: sets + 1].sum())
+    assert wrong / trials <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / trials)
+    assert seen > 1.1 * by_holm

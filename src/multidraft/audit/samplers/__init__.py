@@ -6,7 +6,6 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from multidraft.audit.samplers import decoder_sampler, transformers_sampler
 from multidraft.audit.samplers.decoder_sampler import PLAIN, DecoderSampler, MultidraftSampler
@@ -16,6 +15,7 @@ from multidraft.audit.samplers.protocol import setting_to_json
 from multidraft.audit.samplers.transformers_sampler import TransformersSampler
 from multidraft.audit.setting import Sampler, Setting
 from multidraft.errors import InvalidInput
+from multidraft.hosted import VLLM_WORKER
 
 #: Every engine and its modes, the default first. vLLM's are its methods of drafting, and how it
 #: samples drafts from a model (its own default is greedy).
@@ -34,6 +34,8 @@ _OPTIONS = {
     "command": {"workers", "command"},
 }
 _NEEDED = {"openai": ("base_url", "model"), "command": ("command",)}
+#: The most positions of one sequence: an audit needs few, prompts of one's own a little more.
+_VLLM_CONTEXT = 2048
 _WITHOUT_DRAFT = {PLAIN, "plain", "ngram"}
 
 
@@ -123,10 +125,12 @@ def _vllm_commands(mode: str, setting: Setting, python: str, workers: int) -> li
         "draft": str(setting.draft),
         "mode": mode,
         "draft_length": setting.draft_length,
+        "dtype": "float32",
+        "context": _VLLM_CONTEXT,
         "batch": setting.batch,
+        "timed": False,
     }
-    script = str(Path(__file__).with_name("vllm_worker.py"))
-    return [[python, script, json.dumps({**options, "seed": i})] for i in range(workers)]
+    return [[python, str(VLLM_WORKER), json.dumps({**options, "seed": i})] for i in range(workers)]
 
 
 __all__ = [

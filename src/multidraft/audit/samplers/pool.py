@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from multidraft.audit.samplers.answers import split
-from multidraft.audit.samplers.process import Lines, Process
-from multidraft.audit.samplers.protocol import read_answer, read_message, request_line
+from multidraft.audit.samplers.protocol import read_answer, request_line
 from multidraft.audit.setting import Answer, Request, Setting
-from multidraft.errors import AuditError
+from multidraft.errors import AuditError, EngineError
+from multidraft.hosted.messages import read_message
+from multidraft.hosted.process import Lines, Process
 
 
 class ProcessPool:
@@ -51,7 +52,7 @@ class ProcessPool:
             if self._announces:
                 names = [self._receive()[1]["name"] for _ in self._processes]
                 self.name = str(names[0])
-        except AuditError as error:
+        except EngineError as error:
             self.__exit__()
             raise AuditError(f"{self.name} did not start: {error}") from error
         except BaseException:
@@ -71,7 +72,7 @@ class ProcessPool:
         """See `Sampler`. After an error, or Ctrl-C, the pool can only be left."""
         try:
             return self._sample(requests)
-        except AuditError as error:
+        except EngineError as error:
             raise AuditError(f"{self.name}: {error}") from error
 
     def _sample(self, requests: Sequence[Request]) -> list[Answer]:

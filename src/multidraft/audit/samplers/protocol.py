@@ -30,8 +30,7 @@ from typing import Any
 from multidraft.audit.samplers.answers import checked
 from multidraft.audit.setting import Answer, Request, Setting
 from multidraft.errors import AuditError
-
-_SHOWN = 80  # characters of a wrong line that an error shows
+from multidraft.hosted.messages import shown
 
 
 def request_line(number: int, request: Request, more: int, setting: Setting) -> str:
@@ -68,23 +67,6 @@ def answer_line(number: int, answer: Answer) -> str:
     return json.dumps({"id": number, key: answer}) + "\n"
 
 
-def read_message(line: bytes) -> dict[str, Any]:
-    """The object on a line a program wrote.
-
-    Raises:
-        AuditError: the line holds none, or reports an error.
-    """
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        message = None
-    if not isinstance(message, dict):
-        raise AuditError(f"It wrote a line that is no JSON object: {_shown(line)}")
-    if message.get("error") is not None:
-        raise AuditError(" ".join(str(message["error"]).split()))
-    return message
-
-
 def read_answer(message: dict[str, Any], setting: Setting) -> Answer:
     """The answer in a message.
 
@@ -96,13 +78,10 @@ def read_answer(message: dict[str, Any], setting: Setting) -> Answer:
         return text
     if text is None and isinstance(tokens, list) and all(type(token) is int for token in tokens):
         return checked(tokens, setting)
-    shown = _shown(json.dumps(message).encode())
-    raise AuditError(f"An answer needs a list token_ids or a string text, and not both: {shown}")
-
-
-def _shown(line: bytes) -> str:
-    text = line.decode(errors="replace").strip()
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    line = json.dumps(message).encode()
+    raise AuditError(
+        f"An answer needs a list token_ids or a string text, and not both: {shown(line)}"
+    )
 
 
 def setting_to_json(setting: Setting) -> str:

@@ -13,7 +13,7 @@ from multidraft.bench.compare import PLAIN
 from multidraft.bench.report.bootstrap import SEED
 from multidraft.bench.report.group import Group, Row
 from multidraft.bench.report.measures import MEAN, Measures
-from multidraft.bench.report.significance import holm, sign_flip_test
+from multidraft.bench.report.significance import inheritance, sign_flip_test
 from multidraft.bench.report.table import Estimate
 from multidraft.errors import InvalidInput
 
@@ -22,7 +22,7 @@ Array = npt.NDArray[np.float64]
 BASELINES = (PLAIN, "token", "spectr", "greedy-block")
 LEVEL = 0.05
 _LEAST_FLIPS = 10_000
-_FLIPS_A_TEST = 200  # else no p-value could be small enough to survive Holm's correction
+_FLIPS_A_TEST = 200  # else no p-value could be small enough to survive the correction
 _MOST_FLIPS = 500_000
 
 BLOCK_EFFICIENCY, SPEED = "block efficiency", "speed"
@@ -39,7 +39,7 @@ class Comparison:
         figure: `BLOCK_EFFICIENCY` or `SPEED`.
         effect: the difference in block efficiency, or the ratio of speeds.
         p: of the paired test.
-        corrected: p after Holm's correction over the report.
+        corrected: p after correction over the report; see `inheritance`.
         same_sign: the mean difference per prompt, which is tested, points where the effect does.
     """
 
@@ -52,6 +52,10 @@ class Comparison:
     p: float = math.nan
     corrected: float = math.nan
     same_sign: bool = False
+
+    @property
+    def is_mean(self) -> bool:
+        return self.dataset == MEAN
 
     @property
     def established(self) -> bool:
@@ -87,9 +91,17 @@ def compare_all(everything: Sequence[Measures], baselines: Sequence[str]) -> lis
             part = [c for c in found if c.measures is measures and c.dataset == dataset]
             if part:
                 _test(part, flips)
-    for comparison, p in zip(found, holm(np.array([c.p for c in found])), strict=True):
+    corrected = inheritance(np.array([c.p for c in found]), _parents(found))
+    for comparison, p in zip(found, corrected, strict=True):
         comparison.corrected = float(p)
     return found
+
+
+def _parents(found: Sequence[Comparison]) -> list[int | None]:
+    """A data set's comparison comes below that of the mean, which tests whether the two methods
+    differ on any prompt at all."""
+    mean = {(c.measures, c.row, c.base, c.figure): i for i, c in enumerate(found) if c.is_mean}
+    return [None if c.is_mean else mean.get((c.measures, c.row, c.base, c.figure)) for c in found]
 
 
 def opponents(rows: Sequence[Row], baselines: Sequence[str]) -> list[tuple[Row, Row]]:

@@ -10,11 +10,23 @@ from multidraft.bench.report import plots, tables
 from multidraft.bench.report.ablation import find_ablations
 from multidraft.bench.report.bootstrap import LEAST_UNITS, RESAMPLES
 from multidraft.bench.report.comparisons import check_baselines, compare_all
+from multidraft.bench.report.graded import graded
 from multidraft.bench.report.group import Group, make_groups
 from multidraft.bench.report.load import Run
 from multidraft.bench.report.measures import Measures
+from multidraft.bench.report.memory import memory
 from multidraft.bench.report.plots import Picture
+from multidraft.bench.report.quality import (
+    MARGIN,
+    cut_off,
+    not_graded,
+    quality_rule,
+    quality_table,
+    quality_words,
+)
 from multidraft.bench.report.table import Table
+from multidraft.bench.report.theory import theories
+from multidraft.bench.report.theory_parts import theory_curves, theory_tables, theory_words
 from multidraft.bench.report.words import incomplete, rule, verdicts
 from multidraft.errors import InvalidInput
 
@@ -50,12 +62,13 @@ class Document:
         return [part for s in self.sections for part in s.parts if isinstance(part, Picture)]
 
 
-def make_document(run: Run, baselines: Sequence[str] = ()) -> Document:
+def make_document(run: Run, baselines: Sequence[str] = (), margin: float = MARGIN) -> Document:
     """Everything a run has to say.
 
     Args:
         run: see `load_run`.
         baselines: methods to hold the others against; see `check_baselines`.
+        margin: the largest difference in accuracy that is called none.
 
     Raises:
         InvalidInput: a baseline the run does not have, or methods without a prompt in common.
@@ -72,9 +85,11 @@ def make_document(run: Run, baselines: Sequence[str] = ()) -> Document:
         [
             _summary(everything, palette),
             _comparisons(everything, against),
+            *_quality(run, groups, margin),
             _time(everything),
             *_ablations(everything, palette),
-            Section("Latency and memory", parts=[tables.waiting(groups), tables.memory(run)]),
+            *_theory(run),
+            Section("Latency and memory", parts=[tables.waiting(groups), memory(run)]),
             *_published(everything),
             _how(run, groups),
         ],
@@ -97,7 +112,7 @@ def _comparisons(everything: Sequence[Measures], baselines: Sequence[str]) -> Se
     if not found:
         section.paragraphs.append("There is no baseline to hold a method against.")
         return section
-    section.paragraphs.append(rule(len(found)))
+    section.paragraphs.append(rule(found))
     established, not_established = verdicts(found)
     section.lists["Not established"] = not_established or ["None: every difference is established."]
     section.lists["Established"] = established or ["None."]
@@ -106,6 +121,19 @@ def _comparisons(everything: Sequence[Measures], baselines: Sequence[str]) -> Se
         if part:
             section.parts.append(tables.comparison(part, number))
     return section
+
+
+def _quality(run: Run, groups: Sequence[Group], margin: float) -> Iterator[Section]:
+    found = graded(run, groups)
+    if found:
+        section = Section("Quality", [quality_rule(found, margin)])
+        section.paragraphs += [*cut_off(found, run.max_tokens), *not_graded(run)]
+        section.lists = quality_words(found, margin)
+        for number, group in enumerate(groups, start=1):
+            part = [each for each in found if each.group is group]
+            if part:
+                section.parts.append(quality_table(part, margin, number))
+        yield section
 
 
 def _time(everything: Sequence[Measures]) -> Section:
@@ -126,6 +154,16 @@ def _ablations(everything: Sequence[Measures], palette: plots.Palette) -> Iterat
         for number, ablation in enumerate(found, start=1):
             section.parts.append(plots.curves(ablation, palette, number))
             section.parts += tables.ablation(ablation, number)
+        yield section
+
+
+def _theory(run: Run) -> Iterator[Section]:
+    found = theories(run)
+    if found:
+        section = Section("Theory beside measurement", *theory_words(found))
+        for number, theory in enumerate(found, start=1):
+            section.parts.append(theory_curves(theory, number))
+            section.parts += theory_tables(theory, number)
         yield section
 
 

@@ -7,19 +7,20 @@ from pathlib import Path
 
 from multidraft.bench.report.document import make_document
 from multidraft.bench.report.load import load_run
+from multidraft.bench.report.quality import MARGIN
 from multidraft.bench.report.render import render
 from multidraft.errors import InvalidInput
 
 PAGE = "report.html"
 
 
-def write_report(run: Path, out: Path, baselines: list[str]) -> list[str]:
+def write_report(run: Path, out: Path, baselines: list[str], margin: float = MARGIN) -> list[str]:
     """Write the report of a run folder into another folder.
 
     Args:
         run: the run folder.
         out: a new or empty folder, or one with an earlier report, whose files are replaced.
-        baselines: see `make_document`.
+        baselines, margin: see `make_document`.
 
     Returns:
         The files written, within ``out``.
@@ -27,11 +28,29 @@ def write_report(run: Path, out: Path, baselines: list[str]) -> list[str]:
     Raises:
         InvalidInput: as `load_run` and `make_document`, or ``out`` cannot be written to.
     """
+    check_out(out)
+    return write_files(out, render(make_document(load_run(run), baselines, margin)))
+
+
+def check_out(out: Path) -> None:
+    """Refuse a folder that holds anything but an earlier report.
+
+    Raises:
+        InvalidInput: it does, or is a file.
+    """
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file; choose a folder with --out.")
     if out.is_dir() and any(out.iterdir()) and not (out / PAGE).is_file():
         raise InvalidInput(f"{out} is not empty and holds no report; choose another --out.")
-    files = render(make_document(load_run(run), baselines))
+
+
+def write_files(out: Path, files: Mapping[str, bytes]) -> list[str]:
+    """Write a rendered document into a folder, and return the names of the files.
+
+    Raises:
+        InvalidInput: as `check_out`, or it cannot be written to.
+    """
+    check_out(out)
     try:
         _write(out, files)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a reader waits for, and the memory it takes."""
+"""What a reader waits for."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ HOW_COUNTED = (
     "'between rounds' is g itself, the wait a reader sees. Tokens of the first round are in the "
     "time to the first token. Where a peer does not say how many tokens a round emitted, only the "
     "time between rounds is known."
-)
-MEMORY = (
-    "Peak memory is the most the process had used up to then, on the GPU where the models are "
-    "there. All methods of a run share a process, so it is an upper bound for each, and that of a "
-    "pair includes the pairs before it."
 )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from multidraft.bench.folder import read_manifest, read_records
-from multidraft.bench.records import Record
+from multidraft.bench.quality.grades import Grade, read_grades
+from multidraft.bench.records import Cell, Record
+from multidraft.bench.theory.scores import Scores, read_scores
 from multidraft.errors import InvalidInput
 
 
@@ -22,6 +24,8 @@ class Run:
         records: generations that succeeded, each once.
         failed: generations that did not, each once.
         repeated: records left out as they were there already.
+        grades: of those answers that were graded, by their records' keys.
+        theory: of those texts for which it was computed.
     """
 
     name: str
@@ -29,6 +33,8 @@ class Run:
     records: list[Record]
     failed: list[Record]
     repeated: int
+    grades: dict[tuple[Cell, str, int], Grade] = field(default_factory=dict)
+    theory: list[Scores] = field(default_factory=list)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -47,6 +53,8 @@ class Run:
             value["name"] if isinstance(value, dict) else value
             for value in self.config.get(key, [])
         ]
+        if key == "methods":  # records have a method's own L beside its name
+            listed = [name.partition("@")[0] for name in listed]
         return sorted(names, key=lambda n: listed.index(n) if n in listed else len(listed))
 
 
@@ -72,4 +80,5 @@ def load_run(path: Path) -> Run:
     if not good:
         raise InvalidInput(f"{path} has no finished generation yet; run it first.")
     failed = [record for record in records.values() if record.error]
-    return Run(path.resolve().name, manifest, good, failed, repeated)
+    name, theory = path.resolve().name, list(read_scores(path))
+    return Run(name, manifest, good, failed, repeated, read_grades(path), theory)

@@ -83,7 +83,7 @@ class Measures:
         }
         if len(found) > 1:
             found[MEAN] = {
-                name: _mean([ratios[name] for ratios in found.values()])
+                name: mean_over([ratios[name] for ratios in found.values()])
                 for name in next(iter(found.values()))
             }
         return found
@@ -114,7 +114,7 @@ class Measures:
         )
 
 
-def _mean(parts: list[Measured]) -> Measured:
+def mean_over(parts: list[Measured]) -> Measured:
     """Every data set counts the same, whatever its size; NaN for a row that lacks one."""
     return Measured(
         np.mean([part.values for part in parts], axis=0),

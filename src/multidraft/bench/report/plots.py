@@ -110,7 +110,7 @@ def overview(measures: Measures, palette: Palette, number: int) -> Picture:
         panels[0].set_ylim(len(shown) - 0.4, -0.6)
 
     title = f"{measures.group}: block efficiency and speed-up, with 95% intervals"
-    return _picture(f"overview-{number}", title, (8.2, 1.0 + 0.27 * len(shown)), draw)
+    return picture(f"overview-{number}", title, (8.2, 1.0 + 0.27 * len(shown)), draw)
 
 
 def time_split(measures: Measures, number: int) -> Picture:
@@ -142,7 +142,7 @@ def time_split(measures: Measures, number: int) -> Picture:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
     title = f"{measures.group}: wall-clock time per token by phase"
-    return _picture(f"time-{number}", title, (8.2, 1.0 + 0.27 * len(shown)), draw)
+    return picture(f"time-{number}", title, (8.2, 1.0 + 0.27 * len(shown)), draw)
 
 
 def curves(found: Ablation, palette: Palette, number: int) -> Picture:
@@ -193,7 +193,7 @@ def curves(found: Ablation, palette: Palette, number: int) -> Picture:
         figure.legend(handles, labels, loc="outside right center")
 
     title = f"Along {symbol}: {found.where}"
-    return _picture(f"ablation-{number}", title, (9.2, 3.1), draw)
+    return picture(f"ablation-{number}", title, (9.2, 3.1), draw)
 
 
 def methods_of(everything: Sequence[Measures]) -> list[str]:
@@ -207,9 +207,17 @@ def _known(measures: Measures, dataset: str, row: Any, name: str) -> bool:
     return not np.isnan(value)
 
 
-def _picture(
+def picture(
     name: str, title: str, size: tuple[float, float], draw: Callable[[Figure], None]
 ) -> Picture:
+    """A figure of this report's looks, in all its forms.
+
+    Args:
+        name: of its files.
+        title: its caption.
+        size: inches.
+        draw: fills the figure.
+    """
     # Else ids and dates differ from one writing to the next.
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
         figure = Figure(figsize=size, layout="constrained")

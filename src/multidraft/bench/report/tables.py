@@ -11,8 +11,7 @@ from multidraft.bench.report import published
 from multidraft.bench.report.ablation import AXES, Ablation
 from multidraft.bench.report.comparisons import LEVEL, SPEED, Comparison
 from multidraft.bench.report.group import Group, Row
-from multidraft.bench.report.latency import HOW_COUNTED, MEMORY, latency
-from multidraft.bench.report.load import Run
+from multidraft.bench.report.latency import HOW_COUNTED, latency
 from multidraft.bench.report.measures import MEAN, SPEED_UP, Measures
 from multidraft.bench.report.table import (
     BASELINE,
@@ -133,16 +132,16 @@ def comparison(comparisons: Sequence[Comparison], number: int) -> Table:
                 "efficiency", "Δ block efficiency", "+.2f", measure="block_efficiency_difference"
             ),
             Column("efficiency_raw", "", hidden=True, measure="block_efficiency_p"),
-            Column("efficiency_p", "p (Holm)", "p", measure="block_efficiency_p_holm"),
+            Column("efficiency_p", "p (corrected)", "p", measure="block_efficiency_p_corrected"),
             Column("speed", "speed ratio", measure="speed_ratio"),
             Column("speed_raw", "", hidden=True, measure="speed_p"),
-            Column("speed_p", "p (Holm)", "p", measure="speed_p_holm"),
+            Column("speed_p", "p (corrected)", "p", measure="speed_p_corrected"),
         ),
         list(merged.values()),
         group.keys,
         [
             "Δ block efficiency: the method's minus the baseline's; speed: the method's tokens/s "
-            f"over the baseline's. Bold: established (p < {LEVEL:g} after Holm's correction). The "
+            f"over the baseline's. Bold: established (p < {LEVEL:g} after correction). The "
             "intervals are not corrected."
         ],
     )
@@ -223,21 +222,6 @@ def waiting(groups: Sequence[Group]) -> Table:
         rows,
         _constant((PAIR, BATCH, TEMPERATURE), rows),
         [HOW_COUNTED],
-    )
-
-
-def memory(run: Run) -> Table:
-    """Peak memory by pair and batch size."""
-    peaks: dict[tuple[str, int], int] = {}
-    for record in run.records:
-        key = (record.cell.pair, record.cell.batch)
-        peaks[key] = max(peaks.get(key, 0), record.peak_memory)
-    return Table(
-        "memory",
-        "Peak memory",
-        (PAIR, BATCH, Column("peak", "GB", measure="peak_memory_gb")),
-        [{"pair": p, "batch": b, "peak": peak / 1e9} for (p, b), peak in sorted(peaks.items())],
-        notes=[MEMORY],
     )
 
 

@@ -24,13 +24,22 @@ def verdicts(comparisons: Sequence[Comparison]) -> tuple[list[str], list[str]]:
     return established, open_ones
 
 
-def rule(count: int) -> str:
+def rule(comparisons: Sequence[Comparison]) -> str:
     """What established means, for so many comparisons."""
+    count = len(comparisons)
     tests = "one comparison" if count == 1 else f"all {count} comparisons"
-    return (
+    text = (
         f"A difference is called established where its paired test over prompts has p < {LEVEL:g} "
-        f"after Holm's correction over {tests} of this report."
+        f"after correction over {tests} of this report: the chance that any of them is called so "
+        f"falsely is at most {LEVEL:.0%}."
     )
+    means = sum(c.is_mean for c in comparisons)
+    if means:
+        text += (
+            f" The {means} of means over data sets come first, and a data set's is tested only "
+            "where that of the mean is established (inheritance procedure, Goeman and Finos 2012)."
+        )
+    return text
 
 
 def incomplete(groups: Sequence[Group]) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
-from multidraft.errors import AuditError
+from multidraft.errors import EngineError
 
 _GRACE = 5.0  # seconds to end after the end of input
 _LAST_WORDS = 2.0  # seconds to finish writing to stderr
@@ -36,7 +36,7 @@ class Process:
         lines: where its output goes.
 
     Raises:
-        AuditError: there is no such program, or it cannot be run.
+        EngineError: there is no such program, or it cannot be run.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], lines: Lines):
@@ -53,7 +53,7 @@ class Process:
                 start_new_session=True,
             )
         except OSError as error:
-            raise AuditError(f"{command[0]} cannot be run: {error.strerror}.") from error
+            raise EngineError(f"{command[0]} cannot be run: {error.strerror}.") from error
         assert self._child.stdin and self._child.stdout and self._child.stderr
         self._stdin = self._child.stdin
         self._output = _read_in_thread(self._child.stdout, lambda line: lines.put((self, line)))
@@ -67,7 +67,7 @@ class Process:
         """Write lines to its input.
 
         Raises:
-            AuditError: it no longer reads.
+            EngineError: it no longer reads.
         """
         try:
             self._stdin.write(text.encode())
@@ -75,7 +75,7 @@ class Process:
         except BrokenPipeError:
             raise self.ended() from None
 
-    def ended(self) -> AuditError:
+    def ended(self) -> EngineError:
         """Why it ended, in one sentence: its exit status and the last line of its stderr."""
         self._stderr.join(_LAST_WORDS)
         try:
@@ -89,7 +89,7 @@ class Process:
                 else f"It ended with exit status {status}"
             )
         last = self._errors[-1].decode(errors="replace") if self._errors else ""
-        return AuditError(f"{how}: {last[:_SHOWN]}" if last else f"{how} and said nothing.")
+        return EngineError(f"{how}: {last[:_SHOWN]}" if last else f"{how} and said nothing.")
 
     def close(self) -> None:
         """End it: at its end of input, or by force where it is still at work or takes too long."""

@@ -1,0 +1,46 @@
+"""A cost that depends on a count: straight lines between the counts that are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Cost by count.
+
+    Below the first point it is that point's; beyond the last one the last two are continued, a
+    single one as a constant.
+
+    Attributes:
+        points: (count, cost), by rising count.
+    """
+
+    points: tuple[tuple[float, float], ...]
+
+    @classmethod
+    def of(cls, costs: Mapping[float, float]) -> Curve:
+        return cls(tuple(sorted((float(count), float(cost)) for count, cost in costs.items())))
+
+    @classmethod
+    def constant(cls, cost: float) -> Curve:
+        return cls(((1.0, cost),))
+
+    @property
+    def last(self) -> float:
+        """The largest count that is given; infinite where the cost is the same for all."""
+        return self.points[-1][0] if len(self.points) > 1 else float("inf")
+
+    def __call__(self, count: float) -> float:
+        points = self.points
+        if len(points) == 1 or count <= points[0][0]:
+            return points[0][1]
+        after = next((i for i, (at, _) in enumerate(points) if at >= count), len(points) - 1)
+        (left, low), (right, high) = points[after - 1], points[after]
+        # Noise may make the last two fall, and a call of enough positions free.
+        value = low + (high - low) * (count - left) / (right - left)
+        return value if count <= self.last else max(value, high)
+
+    def to_dict(self) -> dict[float, float]:
+        return {int(at) if at.is_integer() else at: cost for at, cost in self.points}

@@ -1,0 +1,1 @@
+"""How much to draft: chosen before each round, from past rounds alone."""

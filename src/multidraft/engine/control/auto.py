@@ -1,0 +1,216 @@
+"""The controller that measures: drafts where that is faster than not drafting.
+
+Everything is weighed in tokens. At the present speed of s tokens a second, a second more is worth
+s tokens; what a round adds beyond the one token it gives anyway must be more than that. Choosing
+so round by round maximises tokens per second in the long run (Dinkelbach 1967).
+
+In a batch, the seconds of a call are shared equally among its sequences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
+
+from multidraft.draft.base import Drafter, Prices
+from multidraft.engine.control.base import Choice, Round
+from multidraft.engine.control.costs import Costs
+from multidraft.engine.control.lengths import best_length
+from multidraft.engine.control.record import Record, reliance, value
+from multidraft.engine.sequence import Sequence as Running
+from multidraft.tree import DraftTree
+
+#: Rounds of a new pair in which the draft is asked whatever comes of it.
+TRIALS = 4
+#: Share of the time that may be lost on asking a draft that has not been worth it lately.
+EXPLORATION = 0.01
+#: Rounds over which the cost of catching up must pay.
+_HORIZON = 16.0
+#: Every so many rounds with the draft, drafts go on for longer than seems worth it.
+_DEEPER = 8
+
+
+@dataclass
+class _State:
+    """One sequence. ``asked_at``: tokens that the draft model has seen."""
+
+    record: Record = field(default_factory=Record)
+    asked_at: int = 0
+    probing: bool = False
+
+
+class AutoController:
+    """Chooses between a plain step, lookup alone, and drafts of some size.
+
+    Args:
+        drafter: whose drafts they are.
+        costs: what calls cost; see `costs_of`.
+    """
+
+    def __init__(self, drafter: Drafter, costs: Costs):
+        self._drafter = drafter
+        self._costs = costs
+        self._shared = Record()
+        self._states: WeakKeyDictionary[Running, _State] = WeakKeyDictionary()
+        self._elapsed = self._lost = 0.0  # seconds of all rounds; of probes that did not pay
+
+    def choose(self, running: Sequence[Running]) -> list[Choice]:
+        """See `Controller`."""
+        return [self._choice(sequence, len(running)) for sequence in running]
+
+    def _choice(self, sequence: Running, batch: int) -> Choice:
+        state = self._states.setdefault(sequence, _State())
+        room = min(self._drafter.draft_length, sequence.remaining - 1)
+        if room < 1:
+            return Choice(0, reason="the last token")
+        speed = self._speed(state.record, batch)
+        if self._drafter.model is None:
+            return Choice(room, Prices(self._node_price(state.record, speed, batch)), "lookup")
+        if self._drafter.drafts == "any":
+            return self._tree(sequence, state, speed, batch, room)
+        return self._chains(sequence, state, speed, batch, room)
+
+    def _speed(self, record: Record, batch: int) -> float:
+        """Tokens a second of a sequence's share of the time; plain decoding's at least."""
+        plain = batch / self._costs.target(batch)
+        return max(plain, record.speed() or self._shared.speed())
+
+    def _node_price(self, record: Record, speed: float, batch: int) -> float:
+        """Of one more position in a tree of the usual size."""
+        size = batch * record.positions
+        more = 1.5 * size
+        return speed * (self._costs.target(more) - self._costs.target(size)) / (more - size)
+
+    # ------------------------------------------------------------ trees
+
+    def _tree(
+        self, sequence: Running, state: _State, speed: float, batch: int, room: int
+    ) -> Choice:
+        record = state.record
+        call = speed * self._costs.draft(batch * record.rows) / batch
+        gain = value(record, self._shared, speed) - self._catching_up(sequence, state, speed)
+        deeper = record.model_rounds % _DEEPER == _DEEPER - 1
+        prices = Prices(
+            node=self._node_price(record, speed, batch),
+            calls=tuple(
+                call * (0.5 if deeper else 1.0) / max(0.01, reliance(record, self._shared, depth))
+                for depth in range(1, room + 1)
+            ),
+            model_gain=gain,
+        )
+        state.probing = False
+        if self._shared.model_rounds < TRIALS:
+            return Choice(room, _asking(prices, math.inf), "trying the draft")
+        if gain > 0.0:
+            return Choice(room, prices, f"the draft adds {gain:+.1f} tokens a round")
+        if self._may_explore(-gain / speed):
+            state.probing = True
+            return Choice(room, _asking(prices, math.inf), "trying the draft again")
+        reason = f"the draft would cost {-gain:.1f} tokens a round"
+        return Choice(room, _asking(prices, -math.inf), reason)
+
+    def _catching_up(self, sequence: Running, state: _State, speed: float) -> float:
+        """A round's share of what the draft model needs to see the tokens it has not seen."""
+        behind = len(sequence.prompt) + len(sequence.output) - state.asked_at
+        seconds = self._costs.draft(behind) - self._costs.draft(1)
+        return speed * seconds / min(_HORIZON, sequence.remaining)
+
+    def _may_explore(self, seconds: float) -> bool:
+        return self._lost + seconds <= EXPLORATION * self._elapsed
+
+    # ------------------------------------------------------------ chains
+
+    def _chains(
+        self, sequence: Running, state: _State, speed: float, batch: int, room: int
+    ) -> Choice:
+        count = getattr(self._drafter, "num_drafts", 1)
+        call = speed * self._costs.draft(batch * count) / batch
+        node = self._node_price(state.record, speed, batch)
+        length, gain = best_length(
+            state.record,
+            self._shared,
+            room,
+            price=call + count * node,
+            carried=call if sequence.carry_left else 0.0,
+        )
+        state.probing = False
+        if length:
+            gain -= self._catching_up(sequence, state, speed)
+        if self._shared.model_rounds < TRIALS:
+            return Choice(max(length, min(room, 2)), reason="trying the draft")
+        if length and gain > 0.0:
+            return Choice(length, reason=f"{length} tokens add {gain:+.1f} a round")
+        if self._may_explore((call + count * node) / speed):
+            state.probing = True
+            return Choice(1, reason="trying the draft again")
+        return Choice(0, reason="the draft would cost more than it adds")
+
+    # ------------------------------------------------------------ afterwards
+
+    def learn(self, rounds: Sequence[Round], draft_seconds: float, target_seconds: float) -> None:
+        """See `Controller`."""
+        batch = len(rounds)
+        positions = sum(len(each.tree) for each in rounds)
+        rows = _together([each.tree.draft_rows for each in rounds])
+        first = any(len(each.sequence.output) == each.kept for each in rounds)
+        if not first:  # a first round's calls read the whole prompt
+            self._costs.observe(positions, target_seconds, rows, draft_seconds)
+        plain = self._costs.target(batch) / batch
+        scoring = (self._costs.target(positions) / batch - plain) if positions > batch else 0.0
+        total = max(1, positions - batch)
+        for each in rounds:
+            state = self._states.setdefault(each.sequence, _State())
+            own_rows = each.tree.draft_rows
+            drafting = sum(self._costs.draft(batch * n) for n in own_rows) / batch
+            share = batch * (len(each.tree) - 1) / total
+            extra = drafting + scoring * share + each.verify_seconds
+            self._learn_one(state, each, plain, extra, own_rows)
+
+    def _learn_one(
+        self, state: _State, each: Round, plain: float, extra: float, rows: list[int]
+    ) -> None:
+        asked = bool(rows)
+        speed = max(1.0 / plain, state.record.speed())
+        ended = each.sequence.finish_reason is not None  # it may have been cut
+        for record in (state.record, self._shared):
+            record.drafting.fade(asked)
+            record.add_round(each.kept, plain + extra)
+            if asked:
+                record.model_rounds += 1
+                record.add_shape(len(each.tree), rows)
+                if not ended:
+                    record.drafting.add(each.kept - 1, extra)
+                    record.drafting.add_depths(_expected(each.tree), each.accepted)
+        self._elapsed += plain + extra
+        if asked:
+            state.asked_at = len(each.sequence.prompt) + len(each.sequence.output) - each.kept
+            if state.probing:
+                self._lost = max(0.0, self._lost + extra - (each.kept - 1) / speed)
+
+
+def _asking(prices: Prices, gain: float) -> Prices:
+    return Prices(prices.node, prices.calls, gain)
+
+
+def _together(rows: Sequence[list[int]]) -> list[int]:
+    """Rows of each call when several trees grow side by side."""
+    deepest = max(map(len, rows), default=0)
+    return [sum(each[depth] for each in rows if depth < len(each)) for depth in range(deepest)]
+
+
+def _expected(tree: DraftTree) -> list[float]:
+    """By depth from 1, how many tokens the draft model expects to be accepted; 1 at each depth of
+    independent drafts, which say nothing."""
+    if tree.chains is not None:
+        return [1.0] * tree.depth
+    depths = [0] * len(tree)
+    found: list[float] = []
+    for node in range(1, len(tree)):
+        depths[node] = depths[tree.parents[node]] + 1
+        if tree.parents[node] in tree.laws:
+            if depths[node] > len(found):
+                found.append(0.0)
+            found[depths[node] - 1] += tree.reach[node]
+    return found

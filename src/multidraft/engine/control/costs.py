@@ -1,0 +1,157 @@
+"""What a call of a model costs on this machine, by its number of rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import statistics
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from multidraft.models.base import PREFIX, Extension, LanguageModel
+from multidraft.models.disk import cache_folder
+from multidraft.models.transformers_model import TransformersModel
+
+_ROWS = (1, 2, 4, 8, 16, 32, 64)
+_CONTEXT = 64  # tokens before the measured rows
+_TIMES = 3
+_MOST_SECONDS = 1.5  # for one model; larger calls are then left to extrapolation
+_KEPT = 0.95  # of what earlier rounds say about the machine's present speed
+
+
+class Curve:
+    """Seconds by rows: straight lines through measured points, the last one going on.
+
+    Args:
+        points: seconds by rows, at least one.
+    """
+
+    def __init__(self, points: Mapping[int, float]):
+        self._rows = np.array(sorted(points), dtype=np.float64)
+        # More rows never cost less; where they seem to, that is noise.
+        self._seconds = np.maximum.accumulate([points[rows] for rows in sorted(points)])
+
+    def __call__(self, rows: float) -> float:
+        x, y = self._rows, self._seconds
+        if rows > x[-1]:
+            slope = (y[-1] - y[-2]) / (x[-1] - x[-2]) if len(x) > 1 else 0.0
+            return float(y[-1] + slope * (rows - x[-1]))
+        return float(np.interp(rows, x, y))
+
+    @property
+    def points(self) -> dict[int, float]:
+        return {int(r): float(s) for r, s in zip(self._rows, self._seconds, strict=True)}
+
+
+class Costs:
+    """Costs of the target's and the draft's calls, kept up to date by what rounds really take.
+
+    Args:
+        target: of a scoring call, by positions of all sequences.
+        draft: of a draft call, by nodes of all sequences; None where no model drafts.
+    """
+
+    def __init__(self, target: Curve, draft: Curve | None):
+        self._target, self._draft = target, draft
+        self._expected = {"target": 1e-9, "draft": 1e-9}
+        self._taken = {"target": 1e-9, "draft": 1e-9}
+
+    def target(self, positions: float) -> float:
+        """Seconds of the target's call."""
+        return self._target(positions) * self._pace("target")
+
+    def draft(self, rows: float) -> float:
+        """Seconds of one call of the draft."""
+        return 0.0 if self._draft is None else self._draft(rows) * self._pace("draft")
+
+    def observe(
+        self, positions: int, target_seconds: float, rows: list[int], draft_seconds: float
+    ) -> None:
+        """A round's calls: rows of each and the seconds they took."""
+        self._see("target", self._target(positions), target_seconds)
+        if rows and self._draft is not None:
+            self._see("draft", sum(map(self._draft, rows)), draft_seconds)
+
+    def _see(self, which: str, expected: float, taken: float) -> None:
+        usual = expected * self._pace(which)
+        # One call that met a busy moment is no news of the next.
+        taken = min(max(taken, usual / 2), usual * 2)
+        self._expected[which] = _KEPT * self._expected[which] + expected
+        self._taken[which] = _KEPT * self._taken[which] + taken
+
+    def _pace(self, which: str) -> float:
+        return self._taken[which] / self._expected[which]
+
+
+def costs_of(target: LanguageModel, draft: LanguageModel | None) -> Costs:
+    """Measured now, or for models on disk once per model and machine. Takes a second or two, and a
+    free slot of each model."""
+    return Costs(_curve_of(target), None if draft is None else _curve_of(draft))
+
+
+def _curve_of(model: LanguageModel) -> Curve:
+    if not isinstance(model, TransformersModel):
+        return measure(model)
+    file = _file_of(model)
+    try:
+        points = {int(rows): float(s) for rows, s in json.loads(file.read_text()).items()}
+        if points:
+            return Curve(points)
+    except (OSError, ValueError, AttributeError):
+        pass  # not measured yet, or half a file
+    curve = measure(model)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        new = file.with_suffix(".new")
+        new.write_text(json.dumps(curve.points))
+        new.replace(file)
+    except OSError:
+        pass  # a full or read-only disk: measured again the next time
+    return curve
+
+
+def _file_of(model: TransformersModel) -> Path:
+    what = [model.fingerprint, torch.__version__, torch.get_num_threads(), model.num_slots]
+    name = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
+    return cache_folder() / "costs" / f"{name}.json"
+
+
+def measure(model: LanguageModel) -> Curve:
+    """Time calls of 1, 2, 4, … rows; the median of a few each."""
+    points: dict[int, float] = {}
+    started = time.perf_counter()
+    slot = model.open()
+    try:
+        room = model.max_length
+        model.prefill(slot, [i % model.vocab_size for i in range(min(_CONTEXT, room // 2))])
+        for rows in _ROWS:
+            late = time.perf_counter() - started > _MOST_SECONDS
+            if rows > room // 2 or (late and len(points) > 1):
+                break
+            _timed(model, slot, rows)  # the first of its size pays for memory
+            points[rows] = statistics.median(_timed(model, slot, rows) for _ in range(_TIMES))
+    finally:
+        model.close(slot)
+    return Curve(points)
+
+
+@torch.inference_mode()
+def _timed(model: LanguageModel, slot: int, rows: int) -> float:
+    tokens = [i % model.vocab_size for i in range(rows)]
+    extension = Extension(slot, tokens, [PREFIX, *range(rows - 1)])
+    _wait(model)
+    started = time.perf_counter()
+    model.extend([extension])
+    _wait(model)
+    seconds = time.perf_counter() - started
+    model.commit(slot, [])
+    return seconds
+
+
+def _wait(model: LanguageModel) -> None:
+    if model.device.type == "cuda":
+        torch.cuda.synchronize(model.device)

@@ -1,0 +1,114 @@
+"""What rounds have given so far: fading sums, of one sequence and of all together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+#: Kept of what is known of drafting: by a round that drafts, and by one that does not.
+_KEPT, _KEPT_IDLE = 0.9, 0.98
+#: Kept of the speed by each round.
+_KEPT_SPEED = 0.95
+#: Rounds that what is known of all sequences counts for in one.
+_SHARED = 2.0
+
+
+@dataclass
+class Yield:
+    """What rounds with the draft model gave over plain ones.
+
+    Attributes:
+        rounds: how many, fading.
+        tokens: that they added.
+        seconds: that they took longer.
+        expected, accepted: by depth (from 1), how many tokens the draft expected to be accepted and
+            how many were.
+    """
+
+    rounds: float = 0.0
+    tokens: float = 0.0
+    seconds: float = 0.0
+    expected: list[float] = field(default_factory=list)
+    accepted: list[float] = field(default_factory=list)
+
+    def fade(self, drafted: bool) -> None:
+        kept = _KEPT if drafted else _KEPT_IDLE
+        self.rounds, self.tokens, self.seconds = (
+            kept * value for value in (self.rounds, self.tokens, self.seconds)
+        )
+        if drafted:
+            self.expected = [kept * value for value in self.expected]
+            self.accepted = [kept * value for value in self.accepted]
+
+    def add(self, tokens: float, seconds: float) -> None:
+        self.rounds += 1.0
+        self.tokens += tokens
+        self.seconds += seconds
+
+    def add_depths(self, expected: list[float], accepted: int) -> None:
+        missing = [0.0] * (len(expected) - len(self.expected))
+        self.expected += missing
+        self.accepted += missing
+        for i, value in enumerate(expected):
+            self.expected[i] += value
+            self.accepted[i] += float(accepted > i)
+
+
+@dataclass
+class Record:
+    """One sequence, or all of them.
+
+    Attributes:
+        drafting: see `Yield`.
+        tokens, seconds: of all recent rounds, fading: the present speed.
+        model_rounds: rounds with the draft model, ever.
+        positions, rows: usual size of a tree with its root, and of a draft call.
+    """
+
+    drafting: Yield = field(default_factory=Yield)
+    tokens: float = 0.0
+    seconds: float = 0.0
+    model_rounds: int = 0
+    positions: float = 8.0
+    rows: float = 2.0
+
+    def speed(self) -> float:
+        """Tokens per second; 0 before the first round."""
+        return self.tokens / self.seconds if self.seconds > 0 else 0.0
+
+    def add_round(self, tokens: int, seconds: float) -> None:
+        self.tokens = _KEPT_SPEED * self.tokens + tokens
+        self.seconds = _KEPT_SPEED * self.seconds + seconds
+
+    def add_shape(self, positions: int, rows: list[int]) -> None:
+        self.positions += 0.1 * (positions - self.positions)
+        self.rows += 0.1 * (sum(rows) / len(rows) - self.rows)
+
+
+def value(own: Record, shared: Record, speed: float) -> float:
+    """Tokens that a round with the draft model adds on average, less what plain decoding would
+    emit in the time it takes; a few rounds of all sequences count as this one's own."""
+    mine, others = own.drafting, shared.drafting
+    weight = min(_SHARED, others.rounds)
+    scale = weight / others.rounds if others.rounds else 0.0
+    rounds = mine.rounds + weight
+    if rounds == 0:
+        return 0.0
+    tokens = mine.tokens + scale * others.tokens
+    seconds = mine.seconds + scale * others.seconds
+    return (tokens - speed * seconds) / rounds
+
+
+def reliance(own: Record, shared: Record, depth: int) -> float:
+    """Accepted over expected tokens at a depth; of a depth never reached, that of the deepest
+    known. 1 where nothing is known."""
+    ratio = 1.0
+    for i in range(min(depth, max(len(own.drafting.expected), len(shared.drafting.expected)))):
+        expected, accepted = 1.0, ratio  # a round's worth of what the depth above says
+        for record, most in ((shared, _SHARED), (own, float("inf"))):
+            found = record.drafting
+            if i < len(found.expected) and found.expected[i] > 0:
+                scale = min(1.0, most / found.expected[i])
+                expected += scale * found.expected[i]
+                accepted += scale * found.accepted[i]
+        ratio = accepted / expected
+    return ratio

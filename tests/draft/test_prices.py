@@ -1,0 +1,94 @@
+"""Trees under prices: exactly lossless, and without what is not worth its price."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multidraft import SamplingParams
+from multidraft.audit.exact import analyse_answer
+from multidraft.chance import RandomChance
+from multidraft.draft import HybridTreeDrafter, LookupDrafter, UnionDrafter
+from multidraft.draft.base import DraftRequest, Prices
+from multidraft.draft.union import offered
+from multidraft.tree import ROOT
+from tests.draft.laws import EXACT, METHODS, Priced, random_model
+
+prices = st.builds(
+    Prices,
+    node=st.sampled_from([0.0, 0.1, 0.4]),
+    calls=st.lists(st.sampled_from([0.0, 0.2, 0.5, 0.9]), max_size=3).map(tuple),
+    model_gain=st.sampled_from([-math.inf, 0.3, math.inf]),
+)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    told=st.lists(prices, min_size=3, max_size=3),
+    seed=st.integers(0, 2**32),
+    temperature=st.sampled_from([1.0, 1.0, 0.0]),
+    union=st.booleans(),
+)
+@pytest.mark.parametrize("name", METHODS)
+def test_lossless_whatever_the_prices(name, told, seed, temperature, union):
+    """Prices that change from round to round, and with the last token."""
+    target, draft = random_model(seed, 3), random_model(seed + 1, 3)
+    drafter = HybridTreeDrafter(draft, 3, 4)
+    if union:
+        drafter = UnionDrafter(LookupDrafter(2, 2, 1), drafter)
+    priced = Priced(drafter, lambda tokens: told[(len(tokens) + tokens[-1]) % 3])
+    params = SamplingParams(temperature=temperature, max_tokens=3)
+    report = analyse_answer(name, target, priced, [0, 1, 2, 0, 1], params)
+    assert report.max_error < EXACT
+
+
+def propose(drafter, told, tokens=(0, 1, 2, 0, 1)):
+    handle = drafter.open(tokens, SamplingParams(), 3)
+    request = DraftRequest(handle, list(tokens), drafter.draft_length, 0, RandomChance((1,)), told)
+    tree = drafter.propose([request])[0]
+    drafter.close(handle)
+    return tree
+
+
+def test_a_call_that_is_not_worth_its_price_is_not_made():
+    drafter = HybridTreeDrafter(random_model(1, 3), 6, 12)
+    free = propose(drafter, Prices())
+    assert free.depth == 6
+    reach = dict.fromkeys(range(1, 7), 0.0)
+    for node in range(1, len(free)):
+        reach[len(free.path(node))] += free.reach[node]
+    # A price between what two levels add ends the tree at the second.
+    price = (reach[2] + reach[3]) / 2
+    assert reach[2] > price > reach[3]
+    tree = propose(drafter, Prices(calls=(0.0, price)))
+    assert tree.depth == 3  # the call after level 2 is worth it, the one after level 3 is not
+    assert len(tree.draft_rows) == 3
+    assert propose(drafter, Prices(calls=(0.0, 0.0, 9.0))).depth == 2
+
+
+def test_no_node_below_its_price():
+    drafter = HybridTreeDrafter(random_model(1, 3), 6, 12)
+    tree = propose(drafter, Prices(node=0.3))
+    assert 1 < len(tree) < len(propose(drafter, Prices()))
+    assert all(reach >= 0.3 * 0.9 for reach in tree.reach.values())  # guesses, before the draw
+
+
+def test_the_model_is_asked_only_where_it_adds_more_than_lookup():
+    lookup = LookupDrafter(4, 4, 1)
+    drafter = UnionDrafter(lookup, HybridTreeDrafter(random_model(1, 3), 4, 6))
+    found = propose(lookup, Prices(node=0.1))
+    worth = offered(found, Prices(node=0.1))
+    assert worth == pytest.approx(sum(found.reach.values()) - 0.1 * (len(found) - 1))
+    asked = propose(drafter, Prices(0.1, (), worth + 0.01))
+    alone = propose(drafter, Prices(0.1, (), worth - 0.01))
+    assert ROOT in asked.laws and asked.draft_rows
+    assert not alone.laws and alone.tokens == found.tokens and alone.reach[1] == found.reach[1]
+
+
+def test_a_draft_alone_is_not_asked_for_nothing():
+    drafter = HybridTreeDrafter(random_model(1, 3), 4, 6)
+    assert len(propose(drafter, Prices(model_gain=-0.1))) == 1
+    assert len(propose(drafter, Prices(model_gain=0.1))) > 1

@@ -1,0 +1,38 @@
+"""A machine whose calls cost what a test says, and the time an answer takes on it."""
+
+from __future__ import annotations
+
+from multidraft.draft.base import Drafter
+from multidraft.engine.control.auto import AutoController
+from multidraft.engine.control.costs import Costs, Curve
+
+TARGET = Curve({1: 1.0, 8: 1.1, 16: 1.3, 32: 2.0})
+DRAFT = Curve({1: 0.3, 4: 0.3, 16: 0.4})
+
+
+class Machine(AutoController):
+    """The automatic controller with a clock of its own.
+
+    Attributes:
+        seconds: that all rounds have taken.
+    """
+
+    def __init__(self, drafter: Drafter, target: Curve = TARGET, draft: Curve = DRAFT):
+        super().__init__(drafter, Costs(target, None if drafter.model is None else draft))
+        self._target_curve, self._draft_curve = target, draft
+        self.seconds = 0.0
+        self.log: list[tuple[int, float]] = []  # tokens so far and the time, after each round
+
+    def learn(self, rounds, draft_seconds, target_seconds):
+        rows: list[int] = []
+        for each in rounds:
+            for depth, count in enumerate(each.tree.draft_rows):
+                if depth == len(rows):
+                    rows.append(0)
+                rows[depth] += count
+        draft_seconds = sum(map(self._draft_curve, rows))
+        target_seconds = self._target_curve(sum(len(each.tree) for each in rounds))
+        self.seconds += draft_seconds + target_seconds
+        self.log.append((sum(len(r.sequence.output) for r in rounds), self.seconds))
+        timed = [each.__class__(**{**each.__dict__, "verify_seconds": 0.0}) for each in rounds]
+        super().learn(timed, draft_seconds, target_seconds)

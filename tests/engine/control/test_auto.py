@@ -1,0 +1,177 @@
+"""The automatic controller: never slower, faster where a draft is good, and always lossless."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multidraft import Decoder, SamplingParams
+from multidraft.draft import HybridTreeDrafter, LookupDrafter, ModelDrafter, UnionDrafter
+from multidraft.engine.control.base import Replay
+from multidraft.engine.control.costs import Curve
+from multidraft.errors import InvalidInput
+from tests.engine.control.machine import DRAFT, TARGET, Machine
+from tests.engine.markov import Pair, markov, p_value, random_pair, sample
+
+DRAFTERS = {
+    "hybrid": ("traversal", lambda draft: HybridTreeDrafter(draft, 8, 16)),
+    "union": (
+        "traversal",
+        lambda draft: UnionDrafter(LookupDrafter(8, 8), HybridTreeDrafter(draft, 8, 16)),
+    ),
+    "chain": ("token", lambda draft: ModelDrafter(draft, 1, 8)),
+    "gbv": ("spectr-gbv", lambda draft: ModelDrafter(draft, 3, 8)),
+}
+
+
+def run(name: str, pair: Pair, tokens: int = 600, seed: int = 1, draft: Curve = DRAFT):
+    verifier, make = DRAFTERS[name]
+    drafter = make(markov(pair.draft))
+    machine = Machine(drafter, draft=draft)
+    decoder = Decoder(markov(pair.target), drafter, verifier, controller=machine)
+    params = SamplingParams(max_tokens=tokens, seed=seed)
+    return decoder.generate([[0]], params)[0], machine
+
+
+def seconds_after(machine: Machine, tokens: int) -> tuple[int, float]:
+    """Tokens and seconds from the first round that had ``tokens`` tokens on."""
+    first = next(i for i, (count, _) in enumerate(machine.log) if count >= tokens)
+    return (
+        machine.log[-1][0] - machine.log[first][0],
+        machine.log[-1][1] - machine.log[first][1],
+    )
+
+
+def peaked_pair(agreement: float, vocab_size: int = 16) -> Pair:
+    """Laws that are nearly certain of one token; the draft's is the target's in a share of them."""
+    rng = np.random.default_rng(5)
+    target = np.full((vocab_size, vocab_size), 0.1 / (vocab_size - 1))
+    target[np.arange(vocab_size), rng.permutation(vocab_size)] = 0.9
+    target /= target.sum(1, keepdims=True)
+    draft = target[rng.permutation(vocab_size)]
+    agreeing = np.arange(vocab_size) < agreement * vocab_size
+    return Pair(target, np.where(agreeing[:, None], target, draft))
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_faster_with_a_good_draft(name):
+    _, machine = run(name, peaked_pair(1.0))
+    assert 600 * TARGET(1) / machine.seconds > 1.5
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize("agreement", [0.0, 0.3, 0.6, 0.9])
+def test_not_slower_after_a_hundred_tokens(name, agreement):
+    """Also for a draft that is sure of the wrong tokens."""
+    _, machine = run(name, peaked_pair(agreement), tokens=1500)
+    tokens, seconds = seconds_after(machine, 100)
+    assert tokens * TARGET(1) / seconds > 0.98
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize("mix", [0.0, 1.0])
+def test_a_draft_as_slow_as_the_target(name, mix):
+    _, machine = run(name, random_pair(3, 12, mix), tokens=1500, draft=TARGET)
+    tokens, seconds = seconds_after(machine, 100)
+    assert tokens * TARGET(1) / seconds > 0.98
+
+
+@pytest.mark.parametrize("name", ["hybrid", "chain", "gbv"])
+def test_it_notices_that_the_text_has_changed(name):
+    """The first half of the states is predicted badly, the second well; the text moves over once
+    and for all."""
+    size = 8
+    laws = peaked_pair(1.0, size).target
+    target, draft = np.zeros((2 * size, 2 * size)), np.zeros((2 * size, 2 * size))
+    target[:size, :size], target[size:, size:] = laws, laws
+    draft[:size, :size], draft[size:, size:] = laws[::-1], laws
+    target[:size, size] += 1 / 400
+    target /= target.sum(1, keepdims=True)
+    result, machine = run(name, Pair(target, draft), tokens=4000, seed=4)
+    change = next(i for i, token in enumerate(result.token_ids) if token >= size)
+    assert change < 2000
+    tokens, seconds = seconds_after(machine, change + 600)
+    assert tokens * TARGET(1) / seconds > 1.3
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_law(name):
+    """Choices of all kinds occur, and the output has the target's law."""
+    pair = random_pair(seed=3, vocab_size=5, mix=0.55)
+    verifier, make = DRAFTERS[name]
+    drafter = make(markov(pair.draft))
+    machine = Machine(drafter, draft=Curve({1: 0.2, 64: 0.25}))
+    decoder = Decoder(markov(pair.target), drafter, verifier, controller=machine)
+    results = sample(decoder, 1_500, seed=100, tokens=60)
+    assert p_value(results, pair.target) > 1e-4
+    lengths = {choice.draft_length for r in results for choice in r.choices}
+    assert len(lengths) > 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize("mix", [0.3, 0.6])
+def test_law_over_many_rounds(name, mix):
+    pair = random_pair(seed=7, vocab_size=6, mix=mix)
+    verifier, make = DRAFTERS[name]
+    drafter = make(markov(pair.draft))
+    machine = Machine(drafter, draft=Curve({1: 0.15, 64: 0.2}))
+    decoder = Decoder(markov(pair.target), drafter, verifier, controller=machine)
+    assert p_value(sample(decoder, 30_000, seed=500), pair.target) > 1e-4
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_greedy_output_is_the_plain_one(name):
+    pair = random_pair(seed=3, vocab_size=9, mix=0.5)
+    verifier, make = DRAFTERS[name]
+    drafter = make(markov(pair.draft))
+    params = SamplingParams(temperature=0.0, max_tokens=80)
+    prompts = [[0], [1, 2], [3, 4, 5]]
+    decoder = Decoder(markov(pair.target), drafter, verifier, controller=Machine(drafter))
+    plain = Decoder(markov(pair.target)).generate(prompts, params)
+    results = decoder.generate(prompts, params)
+    assert [r.token_ids for r in results] == [r.token_ids for r in plain]
+
+
+@pytest.mark.parametrize("name", ["union", "gbv"])
+def test_replay(name):
+    pair = random_pair(seed=3, vocab_size=9, mix=0.6)
+    verifier, make = DRAFTERS[name]
+    params = SamplingParams(max_tokens=80, seed=3)
+    prompts = [[0], [1, 2]]
+
+    def decode(controller):
+        drafter = make(markov(pair.draft))
+        made = controller(drafter)
+        return Decoder(markov(pair.target), drafter, verifier, controller=made).generate(
+            prompts, params
+        )
+
+    first = decode(Machine)
+    choices = [r.choices for r in first]
+    assert len(set(choices[0])) > 3
+    again = decode(lambda _: Replay(choices))
+    assert [r.token_ids for r in again] == [r.token_ids for r in first]
+    assert [r.choices for r in again] == choices
+    with pytest.raises(InvalidInput, match="more sequences"):
+        decode(lambda _: Replay(choices[:1]))
+    with pytest.raises(InvalidInput, match="more rounds"):
+        decode(lambda _: Replay([each[:3] for each in choices]))
+
+
+def test_auto_measures_the_models():
+    pair = random_pair(seed=3, vocab_size=9, mix=0.9)
+    drafter = ModelDrafter(markov(pair.draft, slots=1), 1, 4)
+    decoder = Decoder(markov(pair.target, slots=1), drafter, "token", controller="auto")
+    results = decoder.generate([[0]] * 3, SamplingParams(max_tokens=30, seed=0))
+    assert [len(r.token_ids) for r in results] == [30] * 3
+
+
+def test_refusals():
+    pair = random_pair(seed=3, vocab_size=9, mix=0.9)
+    with pytest.raises(InvalidInput, match="needs a drafter"):
+        Decoder(markov(pair.target), controller="auto")
+    drafter = ModelDrafter(markov(pair.draft), 1, 4)
+    decoder = Decoder(markov(pair.target), drafter, "token", controller=Machine(drafter))
+    with pytest.raises(InvalidInput, match="under a controller"):
+        decoder.engine.drafter = None

@@ -1,0 +1,64 @@
+"""What calls cost: measured, kept, and brought up to date."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from multidraft.engine.control.costs import Costs, Curve, costs_of, measure
+from multidraft.models import TransformersModel
+from tests.engine.markov import markov, random_pair
+
+
+def test_a_curve_goes_through_its_points_and_on():
+    curve = Curve({1: 1.0, 4: 1.6, 8: 3.2})
+    assert curve(1) == 1.0 and curve(2) == pytest.approx(1.2) and curve(0) == 1.0
+    assert curve(12) == pytest.approx(4.8)
+    assert Curve({1: 2.0, 2: 1.5, 4: 3.0})(2) == 2.0  # more rows never cost less
+    assert Curve({1: 2.0})(50) == 2.0
+
+
+def test_the_machine_gets_slower():
+    costs = Costs(Curve({1: 1.0, 8: 2.0}), Curve({1: 0.5}))
+    assert costs.target(8) == pytest.approx(2.0) and costs.draft(1) == pytest.approx(0.5)
+    for _ in range(100):
+        costs.observe(8, 4.0, [1, 1], 2.0)
+    assert costs.target(8) == pytest.approx(4.0, rel=0.02)
+    assert costs.target(1) == pytest.approx(2.0, rel=0.02)
+    assert costs.draft(1) == pytest.approx(1.0, rel=0.02)
+    costs.observe(8, 400.0, [], 0.0)  # one hiccup
+    assert costs.target(8) < 4.4
+
+
+def test_measured_on_a_model():
+    model = markov(random_pair(3, 9, 0.5).target, slots=1)
+    points = measure(model).points
+    assert list(points) == [1, 2, 4, 8, 16, 32, 64]
+    assert all(seconds > 0 for seconds in points.values())
+    model.open()  # its slot is free again
+
+
+def test_kept_for_models_on_disk(monkeypatch, tmp_path):
+    monkeypatch.setenv("MULTIDRAFT_CACHE", str(tmp_path))
+    config = LlamaConfig(
+        vocab_size=50,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=256,
+    )
+    model = TransformersModel(LlamaForCausalLM(config), slots=1)
+    costs = costs_of(model, None)
+    (file,) = (tmp_path / "costs").iterdir()
+    points = {int(rows): seconds for rows, seconds in json.loads(file.read_text()).items()}
+    assert costs.target(16) == pytest.approx(points[16])
+    file.write_text(json.dumps({1: 5.0, 2: 6.0}))
+    assert costs_of(model, model).draft(2) == pytest.approx(6.0)  # read, not measured again
+    file.write_text("half a fi")
+    assert costs_of(model, None).target(1) < 1.0
+    other = TransformersModel(LlamaForCausalLM(config), slots=2)
+    costs_of(other, None)
+    assert len(list((tmp_path / "costs").iterdir())) == 2
