@@ -2,7 +2,8 @@
 
 ``vllm_worker.py OPTIONS``, a JSON object: ``target`` and ``draft`` (folders), ``mode``,
 ``draft_length``, ``dtype``, ``context`` (the most positions of a sequence; the model's where it has
-fewer), ``batch`` (the most sequences at once), ``seed`` and ``timed``.
+fewer), ``cache_bytes`` (for keys and values), ``batch`` (the most sequences at once), ``seed`` and
+``timed``.
 
 Reads and writes the lines that ``multidraft.audit.samplers.protocol`` describes. Where ``timed``,
 requests come one at a time and say their ``stop_token_ids``; the answer says besides what came
@@ -26,7 +27,6 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any, TextIO
 
-_KV_CACHE_BYTES = 2**30  # of memory that is taken up only as far as it is used
 # As transformers' prompt lookup does. vLLM's own default, 5, rarely finds a match in short prompts.
 _LOOKUP = {"prompt_lookup_min": 1, "prompt_lookup_max": 2}
 
@@ -79,7 +79,7 @@ def engine_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "enable_prefix_caching": False,  # else a prompt that comes again is free
         "max_model_len": min(context, config.get("max_position_embeddings", context)),
         "max_num_seqs": options["batch"],
-        "kv_cache_memory_bytes": _KV_CACHE_BYTES,
+        "kv_cache_memory_bytes": options["cache_bytes"],
         # vLLM draws drafts from its global generator, whatever a request's seed: two engines with
         # one seed would draft the same.
         "seed": options["seed"],

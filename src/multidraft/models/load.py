@@ -65,13 +65,15 @@ def load_model(
     resolve_max_length(max_length, config)  # before the weights, which can take a minute
     model = _load_weights(folder, config, kind, where)
     tokenizer = _load_tokenizer(folder)
-    return TransformersModel(
+    loaded = TransformersModel(
         model,
         tokenizer=tokenizer,
         eos_token_ids=_eos_token_ids(model, tokenizer),
         max_length=max_length,
         slots=slots,
     )
+    _leave_file(model)
+    return loaded
 
 
 def resolve_dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype:
@@ -128,6 +130,14 @@ def _load_weights(
             f"The weights in {folder} are incomplete: {key} is missing or wrong."
         )
     return cast(PreTrainedModel, cast(nn.Module, model).to(device))
+
+
+def _leave_file(model: nn.Module) -> None:
+    """Copy into memory what still lies in the mapped file of weights: one tensor there keeps the
+    whole file mapped, and a system short of memory reads it from disk again and again."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.device.type == "cpu":
+            tensor.data = tensor.data.clone()
 
 
 def _load_tokenizer(folder: Path) -> Any:

@@ -127,6 +127,7 @@ def _vllm_commands(mode: str, setting: Setting, python: str, workers: int) -> li
         "draft_length": setting.draft_length,
         "dtype": "float32",
         "context": _VLLM_CONTEXT,
+        "cache_bytes": 2**30,
         "batch": setting.batch,
         "timed": False,
     }

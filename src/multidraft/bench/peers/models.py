@@ -49,6 +49,11 @@ class PeerModels:
             reason = " ".join(str(error).split()).rstrip(".")
             raise ModelUnavailable(f"transformers cannot load {folder} ({reason}).") from error
         model = model.to(self.reference.device).eval()
+        if self.reference.device.type == "cpu":
+            # They lie in the mapped file, whose pages the system takes away where memory runs
+            # short, or while other methods run: each token would read them from the disk again.
+            for weight in model.parameters():
+                weight.data = weight.data.clone()
         # Else `generate` fills in what the model's own file says, such as a repetition penalty.
         model.generation_config = _GenerationConfig()
         return model

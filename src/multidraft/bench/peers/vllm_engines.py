@@ -23,6 +23,7 @@ Key = tuple[str, int]  # mode and draft length
 _WARM_UP_TOKENS = 8
 _POLL = 0.1  # seconds between two looks whether to stop
 _GIB = 2**30
+_SPARE_POSITIONS = 512
 # What a process takes: packed weights beside those that stay as they are, and vLLM itself.
 _PER_WEIGHT, _BESIDES = 1.6, 0.8 * _GIB
 #: The worker's names of our modes.
@@ -49,7 +50,8 @@ class VllmEngines:
         python: str,
     ):
         self._target = target
-        self._folders = (target_folder, draft_folder)
+        self._target_folder = target_folder
+        self._draft_folder = draft_folder
         self._python = python
         self._engines: dict[Key, _Engine] = {}  # the last used last
 
@@ -109,23 +111,32 @@ class VllmEngines:
                 )
             self._engines.popitem()[1].close()
 
+    def _folders(self, mode: str) -> list[Path]:
+        draft = self._draft_folder
+        return [self._target_folder, draft] if mode == "draft" and draft else [self._target_folder]
+
     def _memory(self, mode: str) -> float:
-        target, draft = self._folders
-        folders = [target, draft] if mode == "draft" and draft else [target]
+        folders = self._folders(mode)
         weights = sum(
             file.stat().st_size for folder in folders for file in folder.glob("*.safetensors")
         )
         return _PER_WEIGHT * weights + _BESIDES
 
+    def _cache_bytes(self, folders: Sequence[Path]) -> int:
+        """For one sequence, and for blocks that are not full."""
+        positions = self._target.max_length + _SPARE_POSITIONS
+        element = self._target.dtype.itemsize
+        return sum(2 * positions * element * _cached_width(folder) for folder in folders)
+
     def _command(self, mode: str, length: int) -> tuple[Sequence[str], Mapping[str, str]]:
-        target, draft = self._folders
         options = {
-            "target": str(target),
-            "draft": str(draft),
+            "target": str(self._target_folder),
+            "draft": str(self._draft_folder),
             "mode": _MODES[mode],
             "draft_length": length,
             "dtype": str(self._target.dtype).removeprefix("torch."),
             "context": self._target.max_length,
+            "cache_bytes": self._cache_bytes(self._folders(mode)),
             "batch": 1,
             "seed": 0,
             "timed": True,
@@ -135,6 +146,14 @@ class VllmEngines:
             # As vLLM's manual says; idle threads do not wait at work.
             environment |= {"LD_PRELOAD": openmp, "KMP_BLOCKTIME": "5"}
         return [self._python, str(VLLM_WORKER), json.dumps(options)], environment
+
+
+def _cached_width(folder: Path) -> int:
+    """Elements of a key in all layers together."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    heads = config["num_attention_heads"]
+    size = config.get("head_dim") or config["hidden_size"] // heads
+    return int(config["num_hidden_layers"] * (config.get("num_key_value_heads") or heads) * size)
 
 
 class _Engine:
