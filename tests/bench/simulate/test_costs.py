@@ -7,8 +7,8 @@ import json
 import pytest
 
 from multidraft.bench.simulate.costs import make_costs, read_costs, write_costs
-from multidraft.bench.simulate.curve import Curve
 from multidraft.bench.simulate.roofline import BANDWIDTH, FREE_POSITIONS, PEAK, costs_of_sizes
+from multidraft.engine.control.curve import Curve
 from multidraft.errors import InvalidInput
 
 TABLE = """

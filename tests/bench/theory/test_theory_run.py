@@ -166,6 +166,7 @@ def test_whose_texts_are_scored_whole(scored):
     records = list(scored[1].values())
     assert whole_method(["token", "ar"], records) == "ar"
     assert whole_method(["transformers:plain", "spectr", "token"], records) == "spectr"
+    assert whole_method(["transformers:assisted@3", "spectr@4"], records) == "spectr"
 
 
 def _prompts_file(path):

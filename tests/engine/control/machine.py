@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from multidraft.draft.base import Drafter
 from multidraft.engine.control.auto import AutoController
-from multidraft.engine.control.costs import Costs, Curve
+from multidraft.engine.control.costs import Costs
+from multidraft.engine.control.curve import Curve
 
-TARGET = Curve({1: 1.0, 8: 1.1, 16: 1.3, 32: 2.0})
-DRAFT = Curve({1: 0.3, 4: 0.3, 16: 0.4})
+TARGET = Curve.of({1: 1.0, 8: 1.1, 16: 1.3, 32: 2.0})
+DRAFT = Curve.of({1: 0.3, 4: 0.3, 16: 0.4})
 
 
 class Machine(AutoController):

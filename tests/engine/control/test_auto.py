@@ -8,7 +8,7 @@ import pytest
 from multidraft import Decoder, SamplingParams
 from multidraft.draft import HybridTreeDrafter, LookupDrafter, ModelDrafter, UnionDrafter
 from multidraft.engine.control.base import Replay
-from multidraft.engine.control.costs import Curve
+from multidraft.engine.control.curve import Curve
 from multidraft.errors import InvalidInput
 from tests.engine.control.machine import DRAFT, TARGET, Machine
 from tests.engine.markov import Pair, markov, p_value, random_pair, sample
@@ -100,7 +100,7 @@ def test_law(name):
     pair = random_pair(seed=3, vocab_size=5, mix=0.55)
     verifier, make = DRAFTERS[name]
     drafter = make(markov(pair.draft))
-    machine = Machine(drafter, draft=Curve({1: 0.2, 64: 0.25}))
+    machine = Machine(drafter, draft=Curve.of({1: 0.2, 64: 0.25}))
     decoder = Decoder(markov(pair.target), drafter, verifier, controller=machine)
     results = sample(decoder, 1_500, seed=100, tokens=60)
     assert p_value(results, pair.target) > 1e-4
@@ -115,7 +115,7 @@ def test_law_over_many_rounds(name, mix):
     pair = random_pair(seed=7, vocab_size=6, mix=mix)
     verifier, make = DRAFTERS[name]
     drafter = make(markov(pair.draft))
-    machine = Machine(drafter, draft=Curve({1: 0.15, 64: 0.2}))
+    machine = Machine(drafter, draft=Curve.of({1: 0.15, 64: 0.2}))
     decoder = Decoder(markov(pair.target), drafter, verifier, controller=machine)
     assert p_value(sample(decoder, 30_000, seed=500), pair.target) > 1e-4
 

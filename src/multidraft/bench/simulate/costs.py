@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from multidraft.bench.config import read_config
-from multidraft.bench.simulate.curve import Curve
+from multidraft.engine.control.curve import Curve
 from multidraft.errors import InvalidInput
 
 _FREE = Curve.constant(0.0)

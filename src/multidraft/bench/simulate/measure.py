@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from multidraft.bench.simulate.costs import CostTable
-from multidraft.bench.simulate.curve import Curve
 from multidraft.bench.simulate.rounds import Rounds
 from multidraft.chance import RandomChance
 from multidraft.engine.clock import Clock
+from multidraft.engine.control.curve import Curve
 from multidraft.errors import InvalidInput
 from multidraft.models import PREFIX, Extension, LanguageModel
 from multidraft.sampling import SamplingParams, Warper

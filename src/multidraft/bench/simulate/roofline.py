@@ -9,7 +9,7 @@ stay below it.
 from __future__ import annotations
 
 from multidraft.bench.simulate.costs import CostTable
-from multidraft.bench.simulate.curve import Curve
+from multidraft.engine.control.curve import Curve
 from multidraft.errors import InvalidInput
 
 #: NVIDIA A100 80 GB SXM, from its data sheet: bytes/s of memory, bfloat16 operations/s, dense.

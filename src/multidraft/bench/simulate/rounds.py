@@ -10,8 +10,8 @@ from statistics import fmean, median
 from multidraft.bench.compare import PLAIN
 from multidraft.bench.methods import parse_method
 from multidraft.bench.ours import EngineContestant
-from multidraft.bench.simulate.curve import Curve
 from multidraft.engine import Decoder
+from multidraft.engine.control.curve import Curve
 from multidraft.errors import InvalidInput
 from multidraft.models import LanguageModel
 from multidraft.sampling import SamplingParams

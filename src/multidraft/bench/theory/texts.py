@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from multidraft.bench.compare import PLAIN
+from multidraft.bench.methods import parse_method
 from multidraft.bench.records import Record
 from multidraft.bench.theory.acceptance import SPECINFER, SPECTR
 
@@ -26,7 +27,8 @@ def whole_method(methods: Sequence[str], records: Iterable[Record]) -> str:
         records: with rounds, as this engine's have.
     """
     there = {record.cell.method for record in records}
-    return PLAIN if PLAIN in methods else next((m for m in methods if m in there), PLAIN)
+    names = [parse_method(method).name for method in methods]  # records leave '@L' out
+    return PLAIN if PLAIN in names else next((name for name in names if name in there), PLAIN)
 
 
 def round_starts(record: Record) -> Iterator[tuple[int, bool]]:

@@ -6,12 +6,11 @@ import hashlib
 import json
 import statistics
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import torch
 
+from multidraft.engine.control.curve import Curve
 from multidraft.models.base import PREFIX, Extension, LanguageModel
 from multidraft.models.disk import cache_folder
 from multidraft.models.transformers_model import TransformersModel
@@ -21,30 +20,6 @@ _CONTEXT = 64  # tokens before the measured rows
 _TIMES = 3
 _MOST_SECONDS = 1.5  # for one model; larger calls are then left to extrapolation
 _KEPT = 0.95  # of what earlier rounds say about the machine's present speed
-
-
-class Curve:
-    """Seconds by rows: straight lines through measured points, the last one going on.
-
-    Args:
-        points: seconds by rows, at least one.
-    """
-
-    def __init__(self, points: Mapping[int, float]):
-        self._rows = np.array(sorted(points), dtype=np.float64)
-        # More rows never cost less; where they seem to, that is noise.
-        self._seconds = np.maximum.accumulate([points[rows] for rows in sorted(points)])
-
-    def __call__(self, rows: float) -> float:
-        x, y = self._rows, self._seconds
-        if rows > x[-1]:
-            slope = (y[-1] - y[-2]) / (x[-1] - x[-2]) if len(x) > 1 else 0.0
-            return float(y[-1] + slope * (rows - x[-1]))
-        return float(np.interp(rows, x, y))
-
-    @property
-    def points(self) -> dict[int, float]:
-        return {int(r): float(s) for r, s in zip(self._rows, self._seconds, strict=True)}
 
 
 class Costs:
@@ -98,16 +73,16 @@ def _curve_of(model: LanguageModel) -> Curve:
         return measure(model)
     file = _file_of(model)
     try:
-        points = {int(rows): float(s) for rows, s in json.loads(file.read_text()).items()}
+        points = {float(rows): float(s) for rows, s in json.loads(file.read_text()).items()}
         if points:
-            return Curve(points)
+            return Curve.of(points)
     except (OSError, ValueError, AttributeError):
         pass  # not measured yet, or half a file
     curve = measure(model)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_suffix(".new")
-        new.write_text(json.dumps(curve.points))
+        new.write_text(json.dumps(curve.to_dict()))
         new.replace(file)
     except OSError:
         pass  # a full or read-only disk: measured again the next time
@@ -122,7 +97,7 @@ def _file_of(model: TransformersModel) -> Path:
 
 def measure(model: LanguageModel) -> Curve:
     """Time calls of 1, 2, 4, … rows; the median of a few each."""
-    points: dict[int, float] = {}
+    points: dict[float, float] = {}
     started = time.perf_counter()
     slot = model.open()
     try:
@@ -133,10 +108,12 @@ def measure(model: LanguageModel) -> Curve:
             if rows > room // 2 or (late and len(points) > 1):
                 break
             _timed(model, slot, rows)  # the first of its size pays for memory
-            points[rows] = statistics.median(_timed(model, slot, rows) for _ in range(_TIMES))
+            seconds = statistics.median(_timed(model, slot, rows) for _ in range(_TIMES))
+            # More rows never cost less; where they seem to, that is noise.
+            points[rows] = max(seconds, *points.values()) if points else seconds
     finally:
         model.close(slot)
-    return Curve(points)
+    return Curve.of(points)
 
 
 @torch.inference_mode()
