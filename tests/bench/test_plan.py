@@ -58,6 +58,21 @@ def test_data_sets_take_turns_and_cells_rotate():
     assert first[:4] == cells_of(CONFIG, PAIR, "gsm8k")  # each cell has been first once
 
 
+def test_several_batch_sizes():
+    methods = ["ar", "token", "transformers:plain"]
+    values = {**VALUES, "methods": methods, "batch": [1, 3], "repetitions": 1}
+    config = make_config(values, "test")
+    chosen = {"gsm8k": [Example(f"g{i}", "?", []) for i in range(5)]}
+    blocks = list(blocks_of(config, config.pairs[0], chosen))
+    sizes = [(len(b.examples), {c.batch for c in b.cells}) for b in blocks]
+    assert sizes == [(1, {1})] * 3 + [(3, {3})] + [(1, {1})] * 2 + [(2, {3})]
+    of_peers = {c.batch for b in blocks for c in b.cells if c.method == "transformers:plain"}
+    assert of_peers == {1}
+    assert [b.number for b in blocks] == list(range(len(blocks)))
+    assert make_config(config.to_dict(), "again") == config
+    assert make_config({**VALUES, "batch": 2}, "test").to_dict()["batch"] == 2
+
+
 def test_a_slice_is_a_batch():
     config = make_config({**VALUES, "batch": 2}, "test")
     blocks = list(blocks_of(config, PAIR, CHOSEN))

@@ -38,7 +38,8 @@ class Config:
         max_tokens: of each answer.
         repetitions: how often each prompt is decoded in each cell.
         seed: of the choice of prompts and of every request.
-        batch: prompts decoded together.
+        batch: prompts decoded together; of several sizes each is a part of the grid, and peers run
+            with 1 alone.
         chat: through the chat template or as raw text; None: chat where the target has a template,
             except for data sets of text to be continued.
         data_dir: folder with published files; None for the hub.
@@ -56,7 +57,7 @@ class Config:
     max_tokens: int = 128
     repetitions: int = 1
     seed: int = 0
-    batch: int = 1
+    batch: tuple[int, ...] = (1,)
     chat: bool | None = None
     data_dir: str | None = None
     dtype: str = "auto"
@@ -66,10 +67,13 @@ class Config:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as JSON has them."""
-        return {
+        values = {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in asdict(self).items()
         }
+        if len(self.batch) == 1:  # as runs were written when there could be but one
+            values["batch"] = self.batch[0]
+        return values
 
 
 def read_config(
@@ -140,7 +144,7 @@ def _check_together(config: Config, source: str) -> None:
                     f"{source}: the method {method.name!r} needs a draft model; the pair "
                     f"{pair.name!r} has none."
                 )
-        if method.peer and config.batch > 1:
+        if method.peer and 1 not in config.batch:
             raise InvalidInput(
                 f"{source}: {method.name!r} decodes one prompt at a time; set batch to 1 or leave "
                 "it out."
@@ -236,7 +240,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "max_tokens": _whole(1),
     "repetitions": _whole(1),
     "seed": _whole(0),
-    "batch": _whole(1),
+    "batch": _list(_whole(1)),
     "chat": _yes_or_no,
     "data_dir": _path,
     "dtype": _text,

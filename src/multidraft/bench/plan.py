@@ -38,8 +38,10 @@ def cells_of(config: Config, pair: Pair, dataset: str) -> list[Cell]:
     """The grid of one pair and data set: methods that do not have K or L run once whatever they
     are."""
     cells = [  # a method's together: there may not be memory for all peers at once
-        Cell(pair.name, dataset, method.name, k, length, temperature, config.batch)
+        Cell(pair.name, dataset, method.name, k, length, temperature, batch)
+        for batch in config.batch
         for method in map(parse_method, config.methods)
+        if batch == 1 or not method.peer
         for k, length in method.shapes(config.num_drafts, config.draft_length)
         for temperature in config.temperature
     ]
@@ -55,19 +57,22 @@ def blocks_of(
         chosen: the prompts by data set, in the order they are taken.
     """
     grid = {dataset: cells_of(config, pair, dataset) for dataset in chosen}
-    longest = max(map(len, chosen.values()))
+    longest, largest = max(map(len, chosen.values())), max(config.batch)
     number = 0
     turn = 0
     for repetition in range(config.repetitions):
-        for start in range(0, longest, config.batch):
+        for start in range(0, longest, largest):
             for dataset, examples in chosen.items():
-                part = tuple(examples[start : start + config.batch])
-                if part:
-                    cells = grid[dataset]
+                together = tuple(examples[start : start + largest])
+                for batch in config.batch:
+                    cells = [cell for cell in grid[dataset] if cell.batch == batch]
+                    if not cells:
+                        continue  # peers alone
                     first = turn % len(cells)
                     rotated = (*cells[first:], *cells[:first])
-                    yield Block(number, repetition, part, rotated)
-                    number += 1
+                    for i in range(0, len(together), batch):
+                        yield Block(number, repetition, together[i : i + batch], rotated)
+                        number += 1
             turn += 1
 
 

@@ -115,7 +115,7 @@ class _Contest:
         self._peers = Peers(self._target, folders[pair.target], draft_folder, config.vllm_python)
         self._encoder = Decoder(self._target)
         self._chat = {name: uses_chat(config, name, self._target.tokenizer) for name in chosen}
-        self._contestants: dict[tuple[str, int, int], Contestant] = {}
+        self._contestants: dict[tuple[str, int, int, int], Contestant] = {}
         self._warm: set[Cell] = set()
         for dataset in chosen:
             for cell in cells_of(config, pair, dataset):  # what does not fit shows at once
@@ -128,7 +128,7 @@ class _Contest:
             dtype=config.dtype,
             device=config.device,
             max_length=config.max_length,
-            slots=config.batch,
+            slots=max(config.batch),
         )
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class _Contest:
         self._peers.close()
 
     def _contestant(self, cell: Cell) -> Contestant:
-        key = (cell.method, cell.num_drafts, cell.draft_length)
+        key = (cell.method, cell.num_drafts, cell.draft_length, cell.batch)
         if key not in self._contestants:
             method = parse_method(cell.method)
             if method.peer:

@@ -74,7 +74,9 @@ def run(
         int | None, typer.Option(help="Times each prompt is decoded in each cell.  [1]")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="[0]")] = None,
-    batch: Annotated[int | None, typer.Option(help="Prompts decoded together.  [1]")] = None,
+    batch: Annotated[
+        str | None, typer.Option(help="Prompts decoded together, such as 1,4,8.  [1]")
+    ] = None,
     chat: Annotated[
         bool | None,
         typer.Option(
@@ -113,7 +115,7 @@ def run(
         "max_tokens": max_tokens,
         "repetitions": repetitions,
         "seed": seed,
-        "batch": batch,
+        "batch": _numbers("--batch", batch, int),
         "chat": chat,
         "data_dir": data_dir,
         "dtype": dtype,

@@ -55,8 +55,13 @@ def test_kept_for_models_on_disk(monkeypatch, tmp_path):
     (file,) = (tmp_path / "costs").iterdir()
     points = {int(rows): seconds for rows, seconds in json.loads(file.read_text()).items()}
     assert costs.target(16) == pytest.approx(points[16])
-    file.write_text(json.dumps({1: 5.0, 2: 6.0}))
-    assert costs_of(model, model).draft(2) == pytest.approx(6.0)  # read, not measured again
+    # The shape is read, the scale measured again.
+    file.write_text(json.dumps({1: points[1], 2: 100 * points[1]}))
+    costs = costs_of(model, model)
+    assert costs.draft(2) == pytest.approx(100 * costs.draft(1))
+    file.write_text(json.dumps({1: 5.0, 2: 6.0}))  # measured at a bad moment
+    assert costs_of(model, model).draft(2) < 1.0
+    assert json.loads(file.read_text())["1"] < 1.0
     file.write_text("half a fi")
     assert costs_of(model, None).target(1) < 1.0
     other = TransformersModel(LlamaForCausalLM(config), slots=2)

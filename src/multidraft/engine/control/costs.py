@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -17,7 +17,8 @@ from multidraft.models.transformers_model import TransformersModel
 
 _ROWS = (1, 2, 4, 8, 16, 32, 64)
 _CONTEXT = 64  # tokens before the measured rows
-_TIMES = 3
+_TIMES = 4
+_STILL = 1.5  # how far the machine's speed may be from what it was, for the curve to be believed
 _MOST_SECONDS = 1.5  # for one model; larger calls are then left to extrapolation
 _KEPT = 0.95  # of what earlier rounds say about the machine's present speed
 
@@ -63,8 +64,8 @@ class Costs:
 
 
 def costs_of(target: LanguageModel, draft: LanguageModel | None) -> Costs:
-    """Measured now, or for models on disk once per model and machine. Takes a second or two, and a
-    free slot of each model."""
+    """Measured now. Of models on disk the shape of the curve is kept per model and machine, and
+    only its scale measured anew. Takes a second or two, and a free slot of each model."""
     return Costs(_curve_of(target), None if draft is None else _curve_of(draft))
 
 
@@ -73,10 +74,12 @@ def _curve_of(model: LanguageModel) -> Curve:
         return measure(model)
     file = _file_of(model)
     try:
-        points = {float(rows): float(s) for rows, s in json.loads(file.read_text()).items()}
-        if points:
-            return Curve.of(points)
-    except (OSError, ValueError, AttributeError):
+        kept = {float(rows): float(s) for rows, s in json.loads(file.read_text()).items()}
+        fewest = min(kept)
+        pace = measure(model, (int(fewest),))(fewest) / kept[fewest]
+        if 1 / _STILL < pace < _STILL:  # else one of the two met a busy moment
+            return Curve.of({rows: pace * seconds for rows, seconds in kept.items()})
+    except (OSError, ValueError, AttributeError, ZeroDivisionError):
         pass  # not measured yet, or half a file
     curve = measure(model)
     try:
@@ -95,20 +98,20 @@ def _file_of(model: TransformersModel) -> Path:
     return cache_folder() / "costs" / f"{name}.json"
 
 
-def measure(model: LanguageModel) -> Curve:
-    """Time calls of 1, 2, 4, … rows; the median of a few each."""
+def measure(model: LanguageModel, counts: Sequence[int] = _ROWS) -> Curve:
+    """Time calls of 1, 2, 4, … rows: the fastest of a few each, as what disturbs only slows."""
     points: dict[float, float] = {}
     started = time.perf_counter()
     slot = model.open()
     try:
         room = model.max_length
         model.prefill(slot, [i % model.vocab_size for i in range(min(_CONTEXT, room // 2))])
-        for rows in _ROWS:
+        for rows in counts:
             late = time.perf_counter() - started > _MOST_SECONDS
             if rows > room // 2 or (late and len(points) > 1):
                 break
             _timed(model, slot, rows)  # the first of its size pays for memory
-            seconds = statistics.median(_timed(model, slot, rows) for _ in range(_TIMES))
+            seconds = min(_timed(model, slot, rows) for _ in range(_TIMES))
             # More rows never cost less; where they seem to, that is noise.
             points[rows] = max(seconds, *points.values()) if points else seconds
     finally:
