@@ -22,12 +22,18 @@ class Machine(AutoController):
         super().__init__(drafter, Costs(target, None if drafter.model is None else draft))
         self._target_curve, self._draft_curve = target, draft
         self.seconds = 0.0
+        self._seen: dict[object, int] = {}
         self.log: list[tuple[int, float]] = []  # tokens so far and the time, after each round
 
     def learn(self, rounds, draft_seconds, target_seconds):
         rows: list[int] = []
         for each in rounds:
-            for depth, count in enumerate(each.tree.draft_rows):
+            calls = each.tree.draft_rows
+            if calls:  # and what the draft has not seen yet
+                before = len(each.sequence.prompt) + len(each.sequence.output) - each.kept
+                calls[0] += before - self._seen.get(each.sequence, 0) - 1
+                self._seen[each.sequence] = before
+            for depth, count in enumerate(calls):
                 if depth == len(rows):
                     rows.append(0)
                 rows[depth] += count

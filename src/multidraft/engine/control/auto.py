@@ -22,11 +22,11 @@ from multidraft.engine.control.record import Record, reliance, value
 from multidraft.engine.sequence import Sequence as Running
 from multidraft.tree import DraftTree
 
-#: Rounds of a new pair in which the draft is asked whatever comes of it.
-TRIALS = 4
+#: Rounds of a new pair in which the draft is asked whatever comes of it: fewer say too little.
+TRIALS = 10
 #: Share of the time that may be lost on asking a draft that has not been worth it lately.
 EXPLORATION = 0.01
-#: Rounds over which the cost of catching up must pay.
+#: The most rounds over which the cost of catching up must pay.
 _HORIZON = 16.0
 #: Every so many rounds with the draft, drafts go on for longer than seems worth it.
 _DEEPER = 8
@@ -90,7 +90,8 @@ class AutoController:
     ) -> Choice:
         record = state.record
         call = speed * self._costs.draft(batch * record.rows) / batch
-        gain = value(record, self._shared, speed) - self._catching_up(sequence, state, speed)
+        usual = value(record, self._shared, speed)
+        gain = usual - speed * self._catching_up(state, sequence, 0) / self._horizon(sequence)
         deeper = record.model_rounds % _DEEPER == _DEEPER - 1
         prices = Prices(
             node=self._node_price(record, speed, batch),
@@ -105,19 +106,24 @@ class AutoController:
             return Choice(room, _asking(prices, math.inf), "trying the draft")
         if gain > 0.0:
             return Choice(room, prices, f"the draft adds {gain:+.1f} tokens a round")
-        if self._may_explore(-gain / speed):
+        if self._may_explore(state, sequence, -usual / speed):
             state.probing = True
             return Choice(room, _asking(prices, math.inf), "trying the draft again")
         reason = f"the draft would cost {-gain:.1f} tokens a round"
         return Choice(room, _asking(prices, -math.inf), reason)
 
-    def _catching_up(self, sequence: Running, state: _State, speed: float) -> float:
-        """A round's share of what the draft model needs to see the tokens it has not seen."""
-        behind = len(sequence.prompt) + len(sequence.output) - state.asked_at
-        seconds = self._costs.draft(behind) - self._costs.draft(1)
-        return speed * seconds / min(_HORIZON, sequence.remaining)
+    def _catching_up(self, state: _State, sequence: Running, emitted: int) -> float:
+        """Seconds the draft model needs for the tokens it had not seen ``emitted`` tokens ago, the
+        last one excepted, which every round reads."""
+        return self._costs.draft(_unseen(state, sequence, emitted)) - self._costs.draft(1)
 
-    def _may_explore(self, seconds: float) -> bool:
+    def _horizon(self, sequence: Running) -> float:
+        """Rounds over which catching up must pay."""
+        return min(_HORIZON, sequence.remaining)
+
+    def _may_explore(self, state: _State, sequence: Running, loss: float) -> bool:
+        """Whether a probe that is expected to lose so many seconds, and to catch up, is allowed."""
+        seconds = max(0.0, loss) + self._catching_up(state, sequence, 0)
         return self._lost + seconds <= EXPLORATION * self._elapsed
 
     # ------------------------------------------------------------ chains
@@ -137,12 +143,12 @@ class AutoController:
         )
         state.probing = False
         if length:
-            gain -= self._catching_up(sequence, state, speed)
+            gain -= speed * self._catching_up(state, sequence, 0) / self._horizon(sequence)
         if self._shared.model_rounds < TRIALS:
             return Choice(max(length, min(room, 2)), reason="trying the draft")
         if length and gain > 0.0:
             return Choice(length, reason=f"{length} tokens add {gain:+.1f} a round")
-        if self._may_explore((call + count * node) / speed):
+        if self._may_explore(state, sequence, (call + count * node) / speed):
             state.probing = True
             return Choice(1, reason="trying the draft again")
         return Choice(0, reason="the draft would cost more than it adds")
@@ -153,7 +159,7 @@ class AutoController:
         """See `Controller`."""
         batch = len(rounds)
         positions = sum(len(each.tree) for each in rounds)
-        rows = _together([each.tree.draft_rows for each in rounds])
+        rows = _together([self._rows_of(each) for each in rounds])
         first = any(len(each.sequence.output) == each.kept for each in rounds)
         if not first:  # a first round's calls read the whole prompt
             self._costs.observe(positions, target_seconds, rows, draft_seconds)
@@ -167,6 +173,14 @@ class AutoController:
             share = batch * (len(each.tree) - 1) / total
             extra = drafting + scoring * share + each.verify_seconds
             self._learn_one(state, each, plain, extra, own_rows)
+
+    def _rows_of(self, each: Round) -> list[int]:
+        """Nodes of each draft call, the tokens that the first one caught up on included."""
+        rows = each.tree.draft_rows
+        if rows:
+            state = self._states.setdefault(each.sequence, _State())
+            rows[0] += _unseen(state, each.sequence, each.kept) - 1
+        return rows
 
     def _learn_one(
         self, state: _State, each: Round, plain: float, extra: float, rows: list[int]
@@ -185,9 +199,15 @@ class AutoController:
                     record.drafting.add_depths(_expected(each.tree), each.accepted)
         self._elapsed += plain + extra
         if asked:
+            extra += self._catching_up(state, each.sequence, each.kept)
             state.asked_at = len(each.sequence.prompt) + len(each.sequence.output) - each.kept
             if state.probing:
                 self._lost = max(0.0, self._lost + extra - (each.kept - 1) / speed)
+
+
+def _unseen(state: _State, sequence: Running, emitted: int) -> int:
+    """Tokens that the draft model had not seen before the last ``emitted`` came; at least one."""
+    return max(1, len(sequence.prompt) + len(sequence.output) - emitted - state.asked_at)
 
 
 def _asking(prices: Prices, gain: float) -> Prices:
