@@ -21,6 +21,7 @@ prices = st.builds(
     Prices,
     node=st.sampled_from([0.0, 0.1, 0.4]),
     calls=st.lists(st.sampled_from([0.0, 0.2, 0.5, 0.9]), max_size=3).map(tuple),
+    lookup=st.sampled_from([0.4, 1.0]),
     model_gain=st.sampled_from([-math.inf, 0.3, math.inf]),
 )
 
@@ -82,10 +83,19 @@ def test_the_model_is_asked_only_where_it_adds_more_than_lookup():
     found = propose(lookup, Prices(node=0.1))
     worth = offered(found, Prices(node=0.1))
     assert worth == pytest.approx(sum(found.reach.values()) - 0.1 * (len(found) - 1))
-    asked = propose(drafter, Prices(0.1, (), worth + 0.01))
-    alone = propose(drafter, Prices(0.1, (), worth - 0.01))
+    asked = propose(drafter, Prices(0.1, model_gain=worth + 0.01))
+    alone = propose(drafter, Prices(0.1, model_gain=worth - 0.01))
     assert ROOT in asked.laws and asked.draft_rows
     assert not alone.laws and alone.tokens == found.tokens and alone.reach[1] == found.reach[1]
+
+
+def test_lookup_that_is_not_relied_on():
+    lookup = LookupDrafter(4, 4, 1)
+    all_of_it, half = (propose(lookup, Prices(lookup=share)) for share in (1.0, 0.5))
+    assert half.tokens == all_of_it.tokens
+    assert half.reach == pytest.approx({n: r / 2 for n, r in all_of_it.reach.items()})
+    price = 0.9 * all_of_it.reach[1]
+    assert len(propose(lookup, Prices(price))) > len(propose(lookup, Prices(price, lookup=0.5)))
 
 
 def test_a_draft_alone_is_not_asked_for_nothing():

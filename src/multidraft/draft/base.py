@@ -23,12 +23,15 @@ class Prices:
         node: of a position that the target scores.
         calls: of the draft model's first call, its second, and so on; the last one is that of all
             deeper calls too. Empty: calls are free.
+        lookup: accepted tokens for each that lookup expected to be: its estimates are corrected by
+            it.
         model_gain: what asking the draft model is expected to add in all, prices paid. Where lookup
             is expected to add more, the model is not asked.
     """
 
     node: float = 0.0
     calls: tuple[float, ...] = ()
+    lookup: float = 1.0
     model_gain: float = math.inf
 
     def call(self, depth: int) -> float:

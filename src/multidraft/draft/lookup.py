@@ -145,7 +145,7 @@ class LookupDrafter:
                     heapq.heappush(queue, (-estimate * share, pushed, node, depth, token))
                     pushed += 1
 
-        push(ROOT, 0, 1.0)
+        push(ROOT, 0, request.prices.lookup)
         while queue and len(tree) <= self.max_nodes:
             negative, _, parent, depth, token = heapq.heappop(queue)
             if -negative < request.prices.node:

@@ -24,10 +24,10 @@ DRAFTERS = {
 }
 
 
-def run(name: str, pair: Pair, tokens: int = 600, seed: int = 1, draft: Curve = DRAFT):
+def run(name: str, pair: Pair, tokens=600, seed=1, draft: Curve = DRAFT, target: Curve = TARGET):
     verifier, make = DRAFTERS[name]
     drafter = make(markov(pair.draft))
-    machine = Machine(drafter, draft=draft)
+    machine = Machine(drafter, target, draft)
     decoder = Decoder(markov(pair.target), drafter, verifier, controller=machine)
     params = SamplingParams(max_tokens=tokens, seed=seed)
     return decoder.generate([[0]], params)[0], machine
@@ -74,6 +74,26 @@ def test_a_draft_as_slow_as_the_target(name, mix):
     _, machine = run(name, random_pair(3, 12, mix), tokens=1500, draft=TARGET)
     tokens, seconds = seconds_after(machine, 100)
     assert tokens * TARGET(1) / seconds > 0.98
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_positions_that_cost(name):
+    """As in a large batch: what is scored in vain is paid for."""
+    steep = Curve.of({1: 1.0, 2: 1.8, 32: 26.0})
+    _, machine = run(name, peaked_pair(0.6), tokens=1500, draft=Curve.of({1: 0.01}), target=steep)
+    tokens, seconds = seconds_after(machine, 100)
+    assert tokens * steep(1) / seconds > 0.98
+
+
+def test_a_draft_that_is_surer_than_right_is_asked_for_less():
+    """Deep drafts are not worth their price, though the draft says they are."""
+    size = 16
+    laws, flat = peaked_pair(1.0, size).target, np.full((size, size), 1 / size)
+    noisy = np.random.default_rng(0).random(size) < 0.5
+    target = np.where(noisy[:, None], flat, laws)
+    _, machine = run("hybrid", Pair(target, laws), tokens=2000)
+    tokens, seconds = seconds_after(machine, 100)
+    assert tokens * TARGET(1) / seconds > 1.55  # 1.4 if the draft were believed
 
 
 @pytest.mark.parametrize("name", ["hybrid", "chain", "gbv"])

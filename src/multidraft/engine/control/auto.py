@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
 from multidraft.draft.base import Drafter, Prices
 from multidraft.engine.control.base import Choice, Round
 from multidraft.engine.control.costs import Costs
 from multidraft.engine.control.lengths import best_length
-from multidraft.engine.control.record import Record, reliance, value
+from multidraft.engine.control.record import Record, lookup_reliance, reliance, value
 from multidraft.engine.sequence import Sequence as Running
 from multidraft.tree import DraftTree
 
@@ -67,7 +67,11 @@ class AutoController:
             return Choice(0, reason="the last token")
         speed = self._speed(state.record, batch)
         if self._drafter.model is None:
-            return Choice(room, Prices(self._node_price(state.record, speed, batch)), "lookup")
+            prices = Prices(
+                node=self._node_price(state.record, speed, batch),
+                lookup=lookup_reliance(state.record, self._shared),
+            )
+            return Choice(room, prices, "lookup")
         if self._drafter.drafts == "any":
             return self._tree(sequence, state, speed, batch, room)
         return self._chains(sequence, state, speed, batch, room)
@@ -99,6 +103,7 @@ class AutoController:
                 call * (0.5 if deeper else 1.0) / max(0.01, reliance(record, self._shared, depth))
                 for depth in range(1, room + 1)
             ),
+            lookup=lookup_reliance(record, self._shared),
             model_gain=gain,
         )
         state.probing = False
@@ -191,6 +196,9 @@ class AutoController:
         for record in (state.record, self._shared):
             record.drafting.fade(asked)
             record.add_round(each.kept, plain + extra)
+            if not asked:
+                looked_up = sum(each.tree.reach.values()) / each.choice.prices.lookup
+                record.add_lookup(looked_up, each.accepted)
             if asked:
                 record.model_rounds += 1
                 record.add_shape(len(each.tree), rows)
@@ -211,7 +219,7 @@ def _unseen(state: _State, sequence: Running, emitted: int) -> int:
 
 
 def _asking(prices: Prices, gain: float) -> Prices:
-    return Prices(prices.node, prices.calls, gain)
+    return replace(prices, model_gain=gain)
 
 
 def _together(rows: Sequence[list[int]]) -> list[int]:

@@ -10,6 +10,8 @@ _KEPT, _KEPT_IDLE = 0.9, 0.98
 _KEPT_SPEED = 0.95
 #: Rounds that what is known of all sequences counts for in one.
 _SHARED = 2.0
+#: Tokens for which lookup's own estimates are believed.
+_BELIEVED = 2.0
 
 
 @dataclass
@@ -60,6 +62,7 @@ class Record:
     Attributes:
         drafting: see `Yield`.
         tokens, seconds: of all recent rounds, fading: the present speed.
+        looked_up, found: tokens that lookup alone expected to be accepted, and how many were.
         model_rounds: rounds with the draft model, ever.
         positions, rows: usual size of a tree with its root, and of a draft call.
     """
@@ -67,6 +70,8 @@ class Record:
     drafting: Yield = field(default_factory=Yield)
     tokens: float = 0.0
     seconds: float = 0.0
+    looked_up: float = 0.0
+    found: float = 0.0
     model_rounds: int = 0
     positions: float = 8.0
     rows: float = 2.0
@@ -78,6 +83,12 @@ class Record:
     def add_round(self, tokens: int, seconds: float) -> None:
         self.tokens = _KEPT_SPEED * self.tokens + tokens
         self.seconds = _KEPT_SPEED * self.seconds + seconds
+
+    def add_lookup(self, expected: float, accepted: int) -> None:
+        """A round without the draft model; nothing expected where nothing was looked up."""
+        kept = _KEPT if expected else _KEPT_IDLE
+        self.looked_up = kept * self.looked_up + expected
+        self.found = kept * self.found + accepted
 
     def add_shape(self, positions: int, rows: list[int]) -> None:
         self.positions += 0.1 * (positions - self.positions)
@@ -112,3 +123,12 @@ def reliance(own: Record, shared: Record, depth: int) -> float:
                 accepted += scale * found.accepted[i]
         ratio = accepted / expected
     return ratio
+
+
+def lookup_reliance(own: Record, shared: Record) -> float:
+    """Accepted tokens for each that lookup expected; at most 1, as what it leaves out is not
+    known."""
+    scale = min(1.0, _SHARED / shared.looked_up) if shared.looked_up else 0.0
+    expected = _BELIEVED + own.looked_up + scale * shared.looked_up
+    accepted = _BELIEVED + own.found + scale * shared.found
+    return min(1.0, accepted / expected)
