@@ -7,6 +7,7 @@ import json
 import pytest
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from multidraft.engine.control import costs as costs_module
 from multidraft.engine.control.costs import Costs, costs_of, measure
 from multidraft.engine.control.curve import Curve
 from multidraft.models import TransformersModel
@@ -40,8 +41,7 @@ def test_measured_on_a_model():
     model.open()  # its slot is free again
 
 
-def test_kept_for_models_on_disk(monkeypatch, tmp_path):
-    monkeypatch.setenv("MULTIDRAFT_CACHE", str(tmp_path))
+def tiny_model(slots: int = 1) -> TransformersModel:
     config = LlamaConfig(
         vocab_size=50,
         hidden_size=16,
@@ -50,20 +50,23 @@ def test_kept_for_models_on_disk(monkeypatch, tmp_path):
         num_attention_heads=2,
         max_position_embeddings=256,
     )
-    model = TransformersModel(LlamaForCausalLM(config), slots=1)
-    costs = costs_of(model, None)
+    return TransformersModel(LlamaForCausalLM(config), slots=slots)
+
+
+def test_kept_for_models_on_disk(monkeypatch, tmp_path):
+    monkeypatch.setenv("MULTIDRAFT_CACHE", str(tmp_path))
+    monkeypatch.setattr(costs_module, "_timed", lambda model, slot, rows: 0.1 * rows)
+    model = tiny_model()
+    assert costs_of(model, None).target(16) == pytest.approx(1.6)
     (file,) = (tmp_path / "costs").iterdir()
-    points = {int(rows): seconds for rows, seconds in json.loads(file.read_text()).items()}
-    assert costs.target(16) == pytest.approx(points[16])
+    assert json.loads(file.read_text())["16"] == pytest.approx(1.6)
     # The shape is read, the scale measured again.
-    file.write_text(json.dumps({1: points[1], 2: 100 * points[1]}))
-    costs = costs_of(model, model)
-    assert costs.draft(2) == pytest.approx(100 * costs.draft(1))
+    file.write_text(json.dumps({1: 0.12, 2: 6.0}))
+    assert costs_of(model, model).draft(2) == pytest.approx(5.0)
     file.write_text(json.dumps({1: 5.0, 2: 6.0}))  # measured at a bad moment
-    assert costs_of(model, model).draft(2) < 1.0
-    assert json.loads(file.read_text())["1"] < 1.0
+    assert costs_of(model, model).draft(2) == pytest.approx(0.2)
+    assert json.loads(file.read_text())["1"] == pytest.approx(0.1)
     file.write_text("half a fi")
-    assert costs_of(model, None).target(1) < 1.0
-    other = TransformersModel(LlamaForCausalLM(config), slots=2)
-    costs_of(other, None)
+    assert costs_of(model, None).target(1) == pytest.approx(0.1)
+    costs_of(tiny_model(slots=2), None)
     assert len(list((tmp_path / "costs").iterdir())) == 2
