@@ -41,13 +41,26 @@ def test_what_is_not_drafted_fades():
 
 
 def test_reliance():
-    sure = after([(1, 1.0, [0.5, 0.4], 2)] * 200)  # accepted twice as often as expected
-    assert reliance(sure, Record(), 1) == pytest.approx(2.0, rel=0.2)
-    assert reliance(sure, Record(), 2) > 2.0
-    assert reliance(sure, Record(), 5) == reliance(sure, Record(), 2)  # as deep as is known
+    sure = after([(1, 1.0, [0.5, 0.25], 2)] * 200)  # both accepted twice as often as expected
+    found = [reliance(sure, Record(), depth) for depth in (1, 2, 3)]
+    assert found == pytest.approx([2, 4, 8], rel=0.3)  # four tokens are believed
     vain = after([(0, 1.0, [0.9], 0)] * 200)
     assert reliance(vain, Record(), 1) < 0.15
     assert reliance(Record(), Record(), 3) == 1.0
+
+
+def test_one_miss_is_held_against_the_first_token_alone():
+    """What would have come below a rejected token is not known to be wrong."""
+    record = after([(0, 1.0, [0.9] * 8, 0)])
+    assert record.drafting.expected == [0.9] + [0.0] * 7
+    assert reliance(record, Record(), 8) > 0.1
+    right = after([(8, 1.0, [0.9] * 8, 8), (0, 1.0, [0.9] * 8, 0)])
+    assert reliance(right, Record(), 8) > 0.5
+
+
+def test_reliance_on_others_drafts():
+    sure = after([(1, 1.0, [0.5, 0.25], 2)] * 200)
+    vain = after([(0, 1.0, [0.9], 0)] * 200)
     assert reliance(Record(), vain, 1) < reliance(Record(), sure, 1)
 
 

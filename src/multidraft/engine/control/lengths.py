@@ -18,15 +18,10 @@ def acceptance(own: Record, shared: Record, depth: int) -> float:
         tried, accepted = 1.0, ratio  # one round's worth of what the depth above says
         for record, most in ((shared, _SHARED), (own, float("inf"))):
             found = record.drafting
-            if i < len(found.accepted):
-                # Tried at this depth: drafted so far, and accepted down to the depth above.
-                times = (
-                    found.expected[i] if i == 0 else min(found.expected[i], found.accepted[i - 1])
-                )
-                if times > 0:
-                    scale = min(1.0, most / times)
-                    tried += scale * times
-                    accepted += scale * min(times, found.accepted[i])
+            if i < len(found.accepted) and found.expected[i] > 0:
+                scale = min(1.0, most / found.expected[i])
+                tried += scale * found.expected[i]
+                accepted += scale * found.accepted[i]
         ratio = accepted / tried
     return ratio
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 #: Kept of what is known of drafting: by a round that drafts, and by one that does not.
@@ -10,8 +11,8 @@ _KEPT, _KEPT_IDLE = 0.9, 0.98
 _KEPT_SPEED = 0.95
 #: Rounds that what is known of all sequences counts for in one.
 _SHARED = 2.0
-#: Tokens for which lookup's own estimates are believed.
-_BELIEVED = 2.0
+#: Tokens for which lookup's own estimates are believed, and the draft's.
+_BELIEVED, _BELIEVED_DRAFT = 2.0, 4.0
 
 
 @dataclass
@@ -23,7 +24,7 @@ class Yield:
         tokens: that they added.
         seconds: that they took longer.
         expected, accepted: by depth (from 1), how many tokens the draft expected to be accepted and
-            how many were.
+            how many were, in rounds where the token before was.
     """
 
     rounds: float = 0.0
@@ -47,12 +48,15 @@ class Yield:
         self.seconds += seconds
 
     def add_depths(self, expected: list[float], accepted: int) -> None:
+        """A round's draft: by depth, how many tokens were expected to be accepted."""
         missing = [0.0] * (len(expected) - len(self.expected))
         self.expected += missing
         self.accepted += missing
-        for i, value in enumerate(expected):
-            self.expected[i] += value
+        above = 1.0
+        for i, value in enumerate(expected[: accepted + 1]):
+            self.expected[i] += min(1.0, value / above) if above > 0 else 0.0
             self.accepted[i] += float(accepted > i)
+            above = value
 
 
 @dataclass
@@ -110,19 +114,26 @@ def value(own: Record, shared: Record, speed: float) -> float:
 
 
 def reliance(own: Record, shared: Record, depth: int) -> float:
-    """Accepted over expected tokens at a depth; of a depth never reached, that of the deepest
-    known. 1 where nothing is known."""
-    ratio = 1.0
-    for i in range(min(depth, max(len(own.drafting.expected), len(shared.drafting.expected)))):
-        expected, accepted = 1.0, ratio  # a round's worth of what the depth above says
-        for record, most in ((shared, _SHARED), (own, float("inf"))):
-            found = record.drafting
-            if i < len(found.expected) and found.expected[i] > 0:
-                scale = min(1.0, most / found.expected[i])
-                expected += scale * found.expected[i]
-                accepted += scale * found.accepted[i]
-        ratio = accepted / expected
-    return ratio
+    """Accepted over expected tokens at a depth: the product of what holds at it and above, each
+    given that the token before was accepted. Where little is known, all depths are taken alike; 1
+    where nothing is."""
+    known = [(own.drafting, 1.0)]
+    if shared.drafting.rounds:
+        known.append((shared.drafting, min(1.0, _SHARED / shared.drafting.rounds)))
+    overall = _share(known, _BELIEVED_DRAFT, 1.0, None)
+    return math.prod(_share(known, _BELIEVED_DRAFT, overall, i) for i in range(depth))
+
+
+def _share(
+    known: list[tuple[Yield, float]], weight: float, prior: float, depth: int | None
+) -> float:
+    """Accepted over expected tokens, at one depth (from 0) or all, with so many at the prior."""
+    expected, accepted = weight, weight * prior
+    for found, scale in known:
+        part = slice(None) if depth is None else slice(depth, depth + 1)
+        expected += scale * sum(found.expected[part])
+        accepted += scale * sum(found.accepted[part])
+    return accepted / expected
 
 
 def lookup_reliance(own: Record, shared: Record) -> float:
