@@ -68,6 +68,14 @@ def test_not_slower_after_a_hundred_tokens(name, agreement):
     assert tokens * TARGET(1) / seconds > 0.98
 
 
+def test_lookup_is_still_relied_on_after_rounds_without_a_match():
+    """Text that never repeats, with a draft that is never right."""
+    size = 400
+    target, draft = (np.roll(np.eye(size), shift, axis=1) for shift in (1, 2))
+    result, _ = run("union", Pair(target, draft), tokens=300)
+    assert all(choice.prices.lookup == 1.0 for choice in result.choices)
+
+
 @pytest.mark.parametrize("name", DRAFTERS)
 @pytest.mark.parametrize("mix", [0.0, 1.0])
 def test_a_draft_as_slow_as_the_target(name, mix):

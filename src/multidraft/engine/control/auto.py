@@ -20,7 +20,7 @@ from multidraft.engine.control.costs import Costs
 from multidraft.engine.control.lengths import best_length
 from multidraft.engine.control.record import Record, lookup_reliance, reliance, value
 from multidraft.engine.sequence import Sequence as Running
-from multidraft.tree import DraftTree
+from multidraft.tree import ROOT, DraftTree
 
 #: Rounds of a new pair in which the draft is asked whatever comes of it: fewer say too little.
 TRIALS = 10
@@ -197,8 +197,7 @@ class AutoController:
             record.drafting.fade(asked)
             record.add_round(each.kept, plain + extra)
             if not asked:
-                looked_up = sum(each.tree.reach.values()) / each.choice.prices.lookup
-                record.add_lookup(looked_up, each.accepted)
+                record.add_lookup(_looked_up(each), each.accepted)
             if asked:
                 record.model_rounds += 1
                 record.add_shape(len(each.tree), rows)
@@ -226,6 +225,12 @@ def _together(rows: Sequence[list[int]]) -> list[int]:
     """Rows of each call when several trees grow side by side."""
     deepest = max(map(len, rows), default=0)
     return [sum(each[depth] for each in rows if depth < len(each)) for depth in range(deepest)]
+
+
+def _looked_up(each: Round) -> float:
+    """Tokens that lookup alone expected to be accepted."""
+    reach = each.tree.reach
+    return sum(reach[node] for node in reach if node != ROOT) / each.choice.prices.lookup
 
 
 def _expected(tree: DraftTree) -> list[float]:
