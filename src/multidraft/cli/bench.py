@@ -17,6 +17,7 @@ from multidraft.cli.bench_grade import grade
 from multidraft.cli.bench_report import report
 from multidraft.cli.bench_simulate import costs, simulate
 from multidraft.cli.bench_theory import theory
+from multidraft.cli.counted import CountedBar
 from multidraft.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -153,20 +154,8 @@ def run(
     print(f"{count} generations recorded in {out}{notes}")
 
 
-class _Shown:
-    """Shows a run as a bar on standard error, with the time left."""
-
-    def __init__(self, bars: Progress):
-        self._bars = bars
-        self._task = bars.add_task("Starting", total=None)
-        self.total = self.done = self.failed = 0
-
-    def busy_with(self, what: str) -> None:
-        self._bars.update(self._task, description=what)
-
-    def planned(self, total: int, done: int) -> None:
-        self.total, self.done = total, done
-        self._bars.update(self._task, total=total, completed=done)
+class _Shown(CountedBar):
+    """Shows a run."""
 
     def recorded(self, records: Sequence[Record]) -> None:
         self.done += len(records)

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from multidraft.cli.counted import CountedBar
 from multidraft.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -63,20 +64,8 @@ def theory(
     print(f"{counted}; see them with: {shlex.join(['multidraft', 'bench', 'report', str(run)])}")
 
 
-class _Shown:
-    """Shows it as a bar on standard error, with the time left."""
-
-    def __init__(self, bars: Progress):
-        self._bars = bars
-        self._task = bars.add_task("Starting", total=None)
-        self.total = self.done = self.failed = 0
-
-    def busy_with(self, what: str) -> None:
-        self._bars.update(self._task, description=what)
-
-    def planned(self, total: int, done: int) -> None:
-        self.total, self.done = total, done
-        self._bars.update(self._task, total=total, completed=done)
+class _Shown(CountedBar):
+    """Shows how far it is."""
 
     def scored(self, scores: Scores) -> None:
         self.done += 1

@@ -59,7 +59,7 @@ _RUN = """
 import os, sys, types
 name, mark = "answer", sys.argv[1].encode()
 module = sys.modules[name] = types.ModuleType(name)
-with open("/tmp/program", encoding="utf-8") as file:
+with open("program", encoding="utf-8") as file:
     code = compile(file.read(), name, "exec")
 exec(code, module.__dict__)
 os.write(1, mark)
@@ -89,7 +89,8 @@ def main() -> None:
         signal.signal(signal.SIGALRM, lambda *_: os._exit(REFUSED))
         signal.alarm(wall)
         python = _make_root()
-        Path("/tmp/program").write_bytes(program)
+        os.chdir("/tmp")
+        Path("program").write_bytes(program)
         child = os.fork()
     except Exception as error:
         _refuse(error)
@@ -100,7 +101,6 @@ def main() -> None:
         os.setsid()
         _limit(cpu, memory, file_size)
         os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
-        os.chdir("/tmp")
         environment = {"HOME": "/tmp", "TMPDIR": "/tmp", "PYTHONHASHSEED": "0"}
         arguments = [python, "-s", "-S", "-B", "-c", _RUN, sys.argv[5]]
         _filter_system_calls()
