@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 import torch
 
 from multidraft.bench.methods import AUTO, Method
-from multidraft.bench.outcome import Outcome, Stopwatch
+from multidraft.bench.outcome import Outcome, Stopwatch, refusal
 from multidraft.draft.named import widest
 from multidraft.engine import Decoder, Progress
 from multidraft.engine import Sequence as Running
 from multidraft.engine.decoder import DEFAULT_VERIFIER
-from multidraft.errors import InvalidInput, MultidraftError
+from multidraft.errors import MultidraftError
 from multidraft.models import LanguageModel
 from multidraft.sampling import SamplingParams
 from multidraft.verify import get_verifier
@@ -54,7 +54,7 @@ class EngineContestant:
     ) -> list[Outcome] | None:
         """See `Contestant`."""
         outcomes: list[Outcome | None] = [
-            self._refusal(prompt, p) for prompt, p in zip(prompts, params, strict=True)
+            refusal(self._decoder, prompt, p) for prompt, p in zip(prompts, params, strict=True)
         ]
         good = [i for i, outcome in enumerate(outcomes) if outcome is None]
         decoded = self._decode([prompts[i] for i in good], [params[i] for i in good], interrupted)
@@ -63,13 +63,6 @@ class EngineContestant:
         for i, outcome in zip(good, decoded, strict=True):
             outcomes[i] = outcome
         return [outcome for outcome in outcomes if outcome is not None]
-
-    def _refusal(self, prompt: list[int], params: SamplingParams) -> Outcome | None:
-        try:
-            self._decoder.engine.check(prompt, params)
-        except InvalidInput as error:
-            return Outcome(error=str(error))
-        return None
 
     def _decode(
         self,

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from multidraft.engine import Decoder
+from multidraft.errors import InvalidInput
 from multidraft.sampling import SamplingParams
 
 
@@ -43,6 +45,15 @@ class Contestant(Protocol):
             One outcome each, a failed prompt's with its error; None if interrupted.
         """
         ...
+
+
+def refusal(decoder: Decoder, prompt: list[int], params: SamplingParams) -> Outcome | None:
+    """The outcome of a prompt that this engine cannot decode; None of one that it can."""
+    try:
+        decoder.engine.check(prompt, params)
+    except InvalidInput as error:
+        return Outcome(error=str(error))
+    return None
 
 
 class Stopwatch:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from multidraft.bench.outcome import Outcome, Stopwatch
+from multidraft.bench.outcome import Outcome, Stopwatch, refusal
 from multidraft.engine import Decoder
-from multidraft.errors import InvalidInput
 from multidraft.models import TransformersModel
 from multidraft.sampling import SamplingParams
 
@@ -32,7 +31,7 @@ class OneByOne(ABC):
         """See `Contestant`."""
         outcomes = []
         for prompt, p in zip(prompts, params, strict=True):
-            outcome = self._refusal(prompt, p) or self.generate(prompt, p, interrupted)
+            outcome = refusal(self._decoder, prompt, p) or self.generate(prompt, p, interrupted)
             if outcome is None:
                 return None
             outcomes.append(outcome)
@@ -43,13 +42,6 @@ class OneByOne(ABC):
         self, prompt: list[int], params: SamplingParams, interrupted: Callable[[], bool]
     ) -> Outcome | None:
         """Decode one prompt; None if interrupted."""
-
-    def _refusal(self, prompt: list[int], params: SamplingParams) -> Outcome | None:
-        try:
-            self._decoder.engine.check(prompt, params)
-        except InvalidInput as error:
-            return Outcome(error=str(error))
-        return None
 
     def outcome(self, tokens: list[int], clock: Stopwatch, total: float) -> Outcome:
         """The outcome of these tokens, which took ``total`` seconds."""
