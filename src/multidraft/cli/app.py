@@ -10,6 +10,7 @@ import typer
 from multidraft._version import __version__
 from multidraft.cli.audit import audit
 from multidraft.cli.bench import bench
+from multidraft.cli.calibrate import calibrate
 from multidraft.cli.generate import generate
 from multidraft.cli.pull import models, pull
 from multidraft.cli.verifiers import verifiers
@@ -22,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (generate, pull, models, verifiers):
+for command in (generate, calibrate, pull, models, verifiers):
     app.command()(command)
 app.add_typer(audit, name="audit")
 app.add_typer(bench, name="bench")

@@ -169,6 +169,16 @@ def _explained(problem: str) -> Iterator[None]:
         raise UnsupportedModel(f"{problem} ({type(error).__name__}: {detail}).") from error
 
 
+def try_out(model: TransformersModel) -> None:
+    """Raise UnsupportedModel unless a model without some of its layers gives logits."""
+    with _explained("The model does not run without these layers"):
+        slot = model.open()
+        (logits,) = model.extend([Extension(slot, [0, 0], [PREFIX, 0])])
+        model.close(slot)
+        if not logits.isfinite().any():
+            raise ValueError("its logits are not finite")
+
+
 @torch.inference_mode()
 def _score_by_path(model: PreTrainedModel, tree: list[int], length: int) -> torch.Tensor:
     """``[nodes, vocab_size]`` from one forward per leaf of the tree below ``tree[:length]``."""

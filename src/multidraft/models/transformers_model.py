@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import inspect
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from multidraft.models import selfcheck
 from multidraft.models.attention import ATTENTION_NAME, Plan, Segment
 from multidraft.models.base import PREFIX, Extension, NoFreeSlot
 from multidraft.models.cache import SlotCache
+from multidraft.models.layers import count_layers, of_layers
 from multidraft.models.packed import FAST_ROWS, pack_linears
 
 _DEFAULT_MAX_LENGTH = 4096
@@ -116,6 +118,31 @@ class TransformersModel:
         """Tells models apart by what their calls cost: architecture, sizes, dtype and device."""
         what = [self._model.config.to_json_string(), str(self.dtype), str(self.device)]
         return hashlib.sha256("\n".join(what).encode()).hexdigest()
+
+    @property
+    def num_layers(self) -> int:
+        return count_layers(self._model.config)
+
+    def with_layers(self, layers: Sequence[int]) -> TransformersModel:
+        """A draft for this model that needs no weights of its own: its layers, some left out.
+
+        Embeddings, layers and head are shared; the cache is not, as the layers after the first
+        that is left out see other inputs. It has as many slots as this model.
+
+        Args:
+            layers: numbers of the layers to keep, rising.
+
+        Raises:
+            InvalidInput: layers that the model has not.
+            UnsupportedModel: a model that does not run without them.
+        """
+        view = copy.copy(self)
+        view._model = of_layers(self._model, layers)
+        view._cache = SlotCache(self.num_slots, self.max_length + _TREE_ROWS)
+        view._slots = {}
+        view.windows = set()
+        selfcheck.try_out(view)
+        return view
 
     def open(self) -> int:
         for slot in range(self.num_slots):
