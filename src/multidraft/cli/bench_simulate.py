@@ -43,7 +43,7 @@ def simulate(
     """
     if (costs is None) == (sizes is None):
         raise InvalidInput("Give the machine's costs: either --costs FILE or --sizes 33:1.3.")
-    from multidraft.bench.report.files import check_out
+    from multidraft.bench.report.files import PREDICTION, check_out
     from multidraft.bench.report.load import load_run
     from multidraft.bench.simulate.costs import read_costs
     from multidraft.bench.simulate.predict import predict
@@ -56,7 +56,7 @@ def simulate(
         assert sizes is not None
         table, machine = costs_of_sizes(sizes), f"{sizes} billion parameters, {MACHINE}"
     if out is not None:
-        check_out(out)
+        check_out(out, PREDICTION)
     predicted = Predicted(predict(load_run(run), table), machine)
     files = predicted.write(out) if out is not None else []
     if as_json:

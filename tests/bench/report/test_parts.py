@@ -19,8 +19,8 @@ from tests.bench.report.synthetic import run_records, write_run
 METHODS = {"ar": 0.0, "token": 0.6, "spectr-gbv": 0.75}
 
 
-def _measures(path, **grid):
-    run = load_run(write_run(path, run_records(METHODS, prompts=8, **grid)))
+def _measures(path, prompts=8, **grid):
+    run = load_run(write_run(path, run_records(METHODS, prompts=prompts, **grid)))
     return [Measures(group) for group in make_groups(run)]
 
 
@@ -43,8 +43,14 @@ def test_ablations_along_each_axis(tmp_path):
     assert [curve.method for curve in along.curves] == ["token", "spectr-gbv"]
     peak, share = along.curves[0].peak()
     assert along.curves[0].points[peak].draft_length < 16 and 0.3 < share <= 1.0
+    assert not math.isnan(share)
     # A method of one draft is level along K.
     assert [p.method for p in by_axis["num_drafts"][0].level] == ["token"]
+
+
+def test_one_prompt_says_nothing_of_how_sure_a_peak_is(tmp_path):
+    (found, *_) = find_ablations(_measures(tmp_path, lengths=(2, 4), prompts=1))
+    assert all(math.isnan(curve.peak()[1]) for curve in found.curves)
 
 
 def test_tokens_of_a_round_share_its_wait():

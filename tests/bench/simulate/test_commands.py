@@ -25,9 +25,18 @@ def test_from_sizes(run, folder, tmp_path):
     assert "33:1.3 billion parameters, NVIDIA A100 80 GB" in " ".join(said.split())
     assert "Speed-up along L" in said and "spectr-gbv" in said
     assert "it is not recorded how many" in " ".join(said.split())
-    assert (out / "report.html").is_file() and list((out / "figures").glob("*.svg"))
-    assert "speed_up" in (out / "report.csv").read_text()
-    assert "Predicted for 33:1.3" in (out / "report.md").read_text()
+    assert (out / "predicted.html").is_file() and list((out / "figures").glob("*.svg"))
+    assert "speed_up" in (out / "predicted.csv").read_text()
+    assert "Predicted for 33:1.3" in (out / "predicted.md").read_text()
+
+
+def test_a_prediction_is_not_written_over_a_report(run, folder, tmp_path):
+    measured = tmp_path / "measured"
+    assert run("bench", "report", folder, "--out", str(measured))[0] == 0
+    before = (measured / "report.html").read_bytes()
+    code, _, told = run("bench", "simulate", folder, "--sizes", "33:1.3", "--out", str(measured))
+    assert code == 2 and "holds no predicted.html" in " ".join(told.split())
+    assert (measured / "report.html").read_bytes() == before
 
 
 def test_json(run, folder, tmp_path):
@@ -63,7 +72,7 @@ def test_misuse(run, folder, arguments, message):
 
 def test_out_that_holds_something_else(run, folder, tmp_path):
     code, said, told = run("bench", "simulate", folder, "--sizes", "7:1", "--out", folder)
-    assert code == 2 and said == "" and "holds no report" in told
+    assert code == 2 and said == "" and "holds no predicted.html" in told
 
 
 def test_costs_measured_and_used(run, pair, folder, tmp_path):

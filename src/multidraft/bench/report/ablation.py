@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,12 +52,15 @@ class Curve:
     points: tuple[Point, ...]
 
     def peak(self) -> tuple[int, float] | None:
-        """Where its speed-up is largest, and the share of resamples in which it is so there."""
+        """Where its speed-up is largest, and the share of resamples in which it is so there; NaN
+        where they are all the same, as those of one prompt are."""
         values = np.array([point.estimate(SPEED_UP).value for point in self.points])
         if len(values) < 2 or np.isnan(values).any():
             return None
         top = int(values.argmax())
         samples = np.stack([point.samples(SPEED_UP) for point in self.points])
+        if (samples == samples[:, :1]).all():
+            return top, math.nan
         return top, float((samples.argmax(axis=0) == top).mean())
 
 

@@ -52,6 +52,7 @@ class Document:
     title: str
     subtitle: str
     sections: list[Section]
+    stem: str = "report"  # of its files' names
 
     @property
     def tables(self) -> list[Table]:

@@ -11,7 +11,8 @@ from multidraft.bench.report.quality import MARGIN
 from multidraft.bench.report.render import render
 from multidraft.errors import InvalidInput
 
-PAGE = "report.html"
+#: The page of a report, and of a prediction: neither is written over the other.
+PAGE, PREDICTION = "report.html", "predicted.html"
 
 
 def write_report(run: Path, out: Path, baselines: list[str], margin: float = MARGIN) -> list[str]:
@@ -32,33 +33,35 @@ def write_report(run: Path, out: Path, baselines: list[str], margin: float = MAR
     return write_files(out, render(make_document(load_run(run), baselines, margin)))
 
 
-def check_out(out: Path) -> None:
-    """Refuse a folder that holds anything but an earlier report.
+def check_out(out: Path, page: str = PAGE) -> None:
+    """Refuse a folder that holds anything but an earlier report with such a page.
 
     Raises:
         InvalidInput: it does, or is a file.
     """
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file; choose a folder with --out.")
-    if out.is_dir() and any(out.iterdir()) and not (out / PAGE).is_file():
-        raise InvalidInput(f"{out} is not empty and holds no report; choose another --out.")
+    if out.is_dir() and any(out.iterdir()) and not (out / page).is_file():
+        raise InvalidInput(f"{out} is not empty and holds no {page}; choose another --out.")
 
 
-def write_files(out: Path, files: Mapping[str, bytes]) -> list[str]:
+def write_files(out: Path, files: Mapping[str, bytes], page: str = PAGE) -> list[str]:
     """Write a rendered document into a folder, and return the names of the files.
+
+    ``page`` is the one by which a folder of its kind is known.
 
     Raises:
         InvalidInput: as `check_out`, or it cannot be written to.
     """
-    check_out(out)
+    check_out(out, page)
     try:
-        _write(out, files)
+        _write(out, files, page)
     except OSError as error:
         raise InvalidInput(f"Cannot write to {out}: {error.strerror}.") from None
     return list(files)
 
 
-def _write(out: Path, files: Mapping[str, bytes]) -> None:
+def _write(out: Path, files: Mapping[str, bytes], page: str) -> None:
     (out / "figures").mkdir(parents=True, exist_ok=True)
     (out / "tables").mkdir(exist_ok=True)
     new = {name: out / f"{name}.new" for name in files}
@@ -67,7 +70,7 @@ def _write(out: Path, files: Mapping[str, bytes]) -> None:
             new[name].write_bytes(content)
         # Only now does anything of an earlier report go; the page first, so that a folder in which
         # this was cut short is still known for a report's.
-        for name in sorted(files, key=lambda name: name != PAGE):
+        for name in sorted(files, key=lambda name: name != page):
             new[name].replace(out / name)
     finally:
         for path in new.values():

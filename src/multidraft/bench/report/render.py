@@ -39,10 +39,10 @@ _TEX = {
 def render(document: Document) -> dict[str, bytes]:
     """Every file of a report, by its path within the folder."""
     files = {
-        "report.html": _template("report.html").render(document=document),
-        "report.md": _template("report.md").render(document=document),
-        "report.tex": _template("report.tex").render(document=document),
-        "report.csv": _csv(document),
+        f"{document.stem}.html": _template("report.html").render(document=document),
+        f"{document.stem}.md": _template("report.md").render(document=document),
+        f"{document.stem}.tex": _template("report.tex").render(document=document),
+        f"{document.stem}.csv": _csv(document),
     }
     for table in document.tables:
         files[f"tables/{table.name}.tex"] = _template("table.tex").render(table=table)

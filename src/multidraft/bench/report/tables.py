@@ -186,7 +186,8 @@ def _along(
         rows.append(row)
         if peak is not None:
             at = curve.points[peak[0]].at(found.axis)
-            notes.append(f"{curve.method} at {symbol} = {at:g} ({peak[1]:.0%})")
+            share = "one prompt" if math.isnan(peak[1]) else f"{peak[1]:.0%}"
+            notes.append(f"{curve.method} at {symbol} = {at:g} ({share})")
     if notes:
         notes = [
             "Bold: the largest speed-up of each method, in brackets the share of resamples in "

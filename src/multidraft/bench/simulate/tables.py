@@ -10,7 +10,7 @@ from typing import Any
 from multidraft.bench.report import plots, tables
 from multidraft.bench.report.ablation import find_ablations
 from multidraft.bench.report.document import Document, Section
-from multidraft.bench.report.files import write_files
+from multidraft.bench.report.files import PREDICTION, write_files
 from multidraft.bench.report.group import Row, make_groups
 from multidraft.bench.report.measures import MEAN, SPEED_UP, Measures
 from multidraft.bench.report.render import render
@@ -92,7 +92,7 @@ class Predicted:
                     "method": curve.method,
                     "num_drafts": curve.points[0].num_drafts,
                     "draft_length": curve.points[peak[0]].draft_length,
-                    "share_of_resamples": peak[1],
+                    "share_of_resamples": None if math.isnan(peak[1]) else peak[1],
                 }
                 for found in self.along_length
                 for curve in found.curves
@@ -137,7 +137,8 @@ class Predicted:
                 ]
             sections.append(section)
         subtitle = f"Acceptance as recorded, times from the costs of {self.machine}"
-        return write_files(out, render(Document(f"Predicted: {self.name}", subtitle, sections)))
+        document = Document(f"Predicted: {self.name}", subtitle, sections, "predicted")
+        return write_files(out, render(document), PREDICTION)
 
 
 def _present(measures: Measures, dataset: str) -> list[Row]:
