@@ -101,6 +101,20 @@ def test_rounds_that_were_not_scored_do_not_count(scored, tmp_path):
         assert b.measured.value != a.measured.value
 
 
+def test_a_method_that_has_not_come_to_one_of_the_data_sets(two_sets, tmp_path):
+    """As in a run that is stopped early."""
+    path = shutil.copytree(two_sets, tmp_path / "run")
+    for name in ("records.jsonl", "theory.jsonl"):
+        lines = (path / name).read_text().splitlines(keepends=True)
+        cells = [json.loads(line)["cell"] for line in lines]
+        kept = [c["dataset"] != "other" or c["method"] != "spectr" for c in cells]
+        assert not all(kept)
+        (path / name).write_text("".join(x for x, keep in zip(lines, kept, strict=True) if keep))
+    (theory,) = theories(load_run(path))
+    sets = {m.dataset for m in theory.measurements if m.row.method == "spectr"}
+    assert len(sets) == 1 and not sets & {"other", MEAN}
+
+
 def test_section(two_sets):
     document = make_document(load_run(two_sets))
     (section,) = [s for s in document.sections if s.title == "Theory beside measurement"]

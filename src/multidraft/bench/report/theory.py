@@ -182,7 +182,7 @@ def _by_prompt(texts: Iterable[tuple[str, Sequence[Sequence[float]]]]) -> Array:
     for example, rows in texts:
         if len(rows):
             sums[example] = sums.get(example, 0.0) + np.sum(rows, axis=0)
-    return np.array(list(sums.values())).reshape(len(sums), -1)
+    return np.stack(list(sums.values())) if sums else np.zeros((0, 0))
 
 
 def _shares(above: Array, below: Array, rng: np.random.Generator) -> Measured:
