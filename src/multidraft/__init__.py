@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         MultidraftError,
         UnsupportedModel,
     )
-    from multidraft.models import FunctionModel, LanguageModel, load_model
+    from multidraft.models import FunctionModel, LanguageModel, load_draft, load_model
     from multidraft.sampling import SamplingParams
 
 _HOMES = {
@@ -26,7 +26,7 @@ _HOMES = {
         "MultidraftError",
         "UnsupportedModel",
     ),
-    "multidraft.models": ("FunctionModel", "LanguageModel", "load_model"),
+    "multidraft.models": ("FunctionModel", "LanguageModel", "load_draft", "load_model"),
     "multidraft.sampling": ("SamplingParams",),
 }
 
@@ -60,5 +60,6 @@ __all__ = [
     "Stats",
     "UnsupportedModel",
     "__version__",
+    "load_draft",
     "load_model",
 ]

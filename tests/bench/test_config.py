@@ -7,6 +7,7 @@ import pytest
 from multidraft.bench.config import Pair, make_config, read_config
 from multidraft.bench.methods import parse_method
 from multidraft.errors import InvalidInput
+from multidraft.models.layer_choice import write_layers
 
 GOOD = {
     "pairs": [{"target": "big", "draft": "small"}],
@@ -37,6 +38,27 @@ def test_what_is_written_reads_back():
     assert make_config(config.to_dict(), "test") == config
 
 
+def test_pairs(tmp_path):
+    file = tmp_path / "layers.json"
+    write_layers(file, "a", [0, 1, 5])
+    pairs = [
+        {"target": "m/a", "draft": f"self:{file}"},
+        {"target": "m/a", "draft": "self:0-2,4"},
+        {"target": "m/a", "draft": "m/b", "draft_head": 500},
+    ]
+    config = make_config({**GOOD, "pairs": pairs}, "test")
+    file.unlink()  # what it said is known
+    assert make_config(config.to_dict(), "test") == config
+    assert [(pair.name, pair.draft) for pair in config.pairs] == [
+        ("a + self:0,1,5", "self:0,1,5"),
+        ("a + self:0,1,2,4", "self:0,1,2,4"),
+        ("a + b (head 500)", "m/b"),
+    ]
+    assert [pair.models for pair in config.pairs] == [["m/a"], ["m/a"], ["m/a", "m/b"]]
+    # Runs of before there was a head to choose go on.
+    assert "draft_head" not in make_config(GOOD, "test").to_dict()["pairs"][0]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -57,6 +79,16 @@ def test_what_is_written_reads_back():
         ({"pairs": [{"target": "a", "drft": "b"}]}, "unknown key 'drft' in a pair"),
         ({"pairs": [{"target": "a"}, {"target": "a"}]}, "two pairs have the name 'a'"),
         ({"pairs": [{"target": "a"}]}, "'spectr-gbv' needs a draft model"),
+        ({"pairs": [{"target": "a", "draft_head": 8}]}, "draft_head but no draft"),
+        ({"pairs": [{"target": "a", "draft": "self:3-x"}]}, "Cannot read the layers of self:3-x"),
+        ({"pairs": [{"target": "a", "draft": "self:-"}]}, "'-' in self:- is no layer number"),
+        (
+            {
+                "pairs": [{"target": "a", "draft": "self:0"}],
+                "methods": ["transformers:assisted"],
+            },
+            "a draft model with weights of its own",
+        ),
         ({"methods": ["transformers:plain"], "batch": 2}, "set batch to 1"),
         ({"methods": ["vllm:draft"], "batch": 2}, "set batch to 1"),
         ({"methods": ["vllm:fast"]}, "vllm runs as vllm:plain, vllm:draft, vllm:ngram"),

@@ -57,6 +57,15 @@ def test_records(bench, pair):
     assert (result.text, result.stats.rounds) == (record.text, len(record.rounds))
 
 
+def test_a_draft_of_the_targets_own_layers(bench, pair):
+    target = pair[0]
+    finished, records, _ = bench(pairs={"target": target, "draft": "self:0"})
+    assert finished and not any(record.error for record in records)
+    assert any(accepted for r in records for accepted, _, _ in r.rounds)
+    finished, records, _ = bench(pairs={"target": target, "draft": "self:0"})  # all there
+    assert finished and len(records) == 9
+
+
 def test_auto(bench):
     _, records, _ = bench(methods=["ar", "auto"], temperature=0.0)
     texts = {name: [r.text for r in records if r.cell.method == name] for name in ("ar", "auto")}

@@ -57,6 +57,31 @@ def test_how_much_to_draft_is_measured(generate):
         assert report["stats"]["drafted"] > 0  # a new pair is tried
 
 
+def test_other_drafters(generate):
+    """Greedy output is the plain one whoever drafts; lookup needs no draft model."""
+    plain = json.loads(generate("hello", "-T", "0", "--json", drafted=False)[1])
+    for drafter, drafted in (("hybrid", True), ("union", True), ("lookup", False)):
+        options = ("-T", "0", "--json", "-v", f"{drafter}+traversal", "-K", "2")
+        code, out, _ = generate("hello", *options, drafted=drafted)
+        assert code == 0 and json.loads(out)["token_ids"] == plain["token_ids"]
+    code, out, _ = generate("hello", "--compare", "token,hybrid+traversal", "-L", "3")
+    assert code == 0 and "hybrid+traversal" in out
+
+
+def test_drafts_by_other_names(generate, run, pair, tmp_path):
+    """Of the target's own layers, or with fewer tokens than all: the text stays the target's."""
+    plain = json.loads(generate("hello", "-T", "0", "--json", drafted=False)[1])
+    text, frequent = tmp_path / "text.txt", str(tmp_path / "frequent.npz")
+    text.write_text("Once upon a time there was a text, and it was counted.")
+    assert run("head", pair[1], str(text), "--out", frequent)[0] == 0
+    for drafts in (("self:0",), (pair[1], "--draft-head", f"{frequent}@30")):
+        options = ("-T", "0", "--json", "-L", "3", "--draft", *drafts)
+        code, out, _ = generate("hello", *options, drafted=False)
+        report = json.loads(out)
+        assert code == 0 and report["token_ids"] == plain["token_ids"]
+        assert report["stats"]["drafted"] > 0
+
+
 def test_explain(generate):
     code, out, err = generate("hello", "--explain", measured=True)
     assert code == 0
@@ -129,6 +154,14 @@ def test_compare_as_json(generate):
     [
         (("hi", "--verifier", "nope"), "Unknown verifier 'nope'"),
         (("hi", "--verifier", "token", "-K", "3"), "takes one draft"),
+        (("hi", "--verifier", "hybrid+nope"), "Unknown verifier 'nope'"),
+        (("hi", "--verifier", "hybrid+token"), "does not take the trees of 'hybrid'"),
+        (("hi", "--verifier", "auto"), "Unknown verifier 'auto'"),
+        (("hi", "-v", "hybrid+traversal", "--draft-temperature", "1"), "for independent drafts"),
+        (("hi", "--draft", "self:7"), "from 0 to 1 in rising order"),
+        (("hi", "--draft", "self:none.json"), "Cannot read the layers of self:none.json"),
+        (("hi", "--draft", "self:0", "--draft-head", "9"), "shares the target's head"),
+        (("hi", "--draft-head", "none.npz"), "There is no list of tokens at none.npz"),
         (("hi", "--temperature", "-1"), "temperature"),
         (("hi", "--top-p", "0"), "top_p"),
         (("hi", "--max-tokens", "100000"), "exceed"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from multidraft.bench.methods import PLAIN as PLAIN  # others take it from here
+from multidraft.bench.methods import Method, parse_method
 from multidraft.draft import ModelDrafter
 from multidraft.engine import Decoder, Result
 from multidraft.engine import Sequence as Running
@@ -14,8 +16,6 @@ from multidraft.models import LanguageModel
 from multidraft.sampling import SamplingParams
 from multidraft.verify import VERIFIERS, get_verifier
 
-#: Plain autoregressive decoding, the baseline.
-PLAIN = "ar"
 _WARM_UP_TOKENS = 8  # the first rounds of a process pay for memory and kernels
 
 
@@ -24,7 +24,7 @@ class Comparison:
     """One method's run.
 
     Attributes:
-        method: "ar" or a verifier's name.
+        method: "ar", a verifier, or a drafter and its verifier.
         num_drafts, draft_length: K and L; 0 for plain decoding.
         result: what it generated, and its figures.
         speed_up: tokens per second over those of plain decoding.
@@ -48,8 +48,19 @@ def parse_methods(text: str) -> list[str]:
         raise InvalidInput(f"Name the methods to compare: {PLAIN}, {', '.join(VERIFIERS)}.")
     for name in names:
         if name != PLAIN:
-            get_verifier(name)
+            drafted_method(name)
     return list(dict.fromkeys([PLAIN, *names]))
+
+
+def drafted_method(name: str) -> Method:
+    """A method of this engine that drafts: a verifier, or DRAFTER+VERIFIER (see
+    `multidraft.bench.methods`).
+
+    Raises:
+        InvalidInput: an unknown name, or a verifier that does not take the drafter's trees.
+    """
+    get_verifier(name.rpartition("+")[2])
+    return parse_method(name)
 
 
 def decoder_for(
@@ -63,14 +74,25 @@ def decoder_for(
     """A decoder for a method with drafts of fixed length; methods made for one draft get one.
 
     Raises:
-        InvalidInput: no draft model for a method that needs one, or one that does not fit.
+        InvalidInput: no draft model for a method that needs one, one that does not fit, or a draft
+            temperature for drafts that are not independent.
     """
     if method == PLAIN:
         return Decoder(target)
-    if draft is None:
+    parsed = drafted_method(method)
+    assert parsed.proposer is not None
+    if draft is None and parsed.needs_draft:
         raise InvalidInput(f"The method {method!r} needs a draft model.")
-    count = 1 if get_verifier(method).drafts == "one" else num_drafts
-    return Decoder(target, ModelDrafter(draft, count, draft_length, draft_temperature), method)
+    [(count, length)] = parsed.shapes([num_drafts], [draft_length])
+    if draft_temperature is None:
+        drafter = parsed.proposer.make(draft, count, length)
+    elif "+" in method or draft is None:
+        raise InvalidInput(
+            f"A draft temperature is for independent drafts, not for {method!r}; leave it out."
+        )
+    else:
+        drafter = ModelDrafter(draft, count, length, draft_temperature)
+    return Decoder(target, drafter, parsed.verifier)
 
 
 def compare(

@@ -13,16 +13,27 @@ import yaml
 from multidraft.bench.data import parse_names
 from multidraft.bench.methods import parse_method
 from multidraft.errors import InvalidInput
+from multidraft.models.layer_choice import is_self, settled
 from multidraft.sampling import SamplingParams
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Target and draft by name; ``name`` is what records call the two."""
+    """Target and draft by name; ``name`` is what records call the two.
+
+    ``draft`` and ``draft_head`` are the name and the head that `load_draft` takes.
+    """
 
     name: str
     target: str
     draft: str | None = None
+    draft_head: str | None = None
+
+    @property
+    def models(self) -> list[str]:
+        """Those with weights of their own."""
+        names = [self.target] if self.draft is None else [self.target, self.draft]
+        return [name for name in names if not is_self(name)]
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,9 @@ class Config:
         }
         if len(self.batch) == 1:  # as runs were written when there could be but one
             values["batch"] = self.batch[0]
+        for pair in values["pairs"]:  # likewise
+            if pair["draft_head"] is None:
+                del pair["draft_head"]
         return values
 
 
@@ -143,6 +157,11 @@ def _check_together(config: Config, source: str) -> None:
                 raise InvalidInput(
                     f"{source}: the method {method.name!r} needs a draft model; the pair "
                     f"{pair.name!r} has none."
+                )
+            if method.peer and method.needs_draft and len(pair.models) < 2:
+                raise InvalidInput(
+                    f"{source}: {method.name!r} needs a draft model with weights of its own; that "
+                    f"of the pair {pair.name!r} is made of the target's."
                 )
         if method.peer and 1 not in config.batch:
             raise InvalidInput(
@@ -216,13 +235,21 @@ def _pair(value: Any) -> Pair:
             "a list of pairs, each with 'target' and, where wanted, 'draft' and 'name'"
         )
     for key in value:
-        if key not in ("name", "target", "draft"):
-            raise InvalidInput(f"unknown key {key!r} in a pair; it has target, draft and name.")
+        if key not in ("name", "target", "draft", "draft_head"):
+            raise InvalidInput(
+                f"unknown key {key!r} in a pair; it has target, draft, draft_head and name."
+            )
     target = _text(value["target"])
-    draft = None if value.get("draft") is None else _text(value["draft"])
-    short = [Path(each).name for each in (target, draft) if each]
+    # Settled, so that a run goes on with the layers it began with.
+    draft = None if value.get("draft") is None else settled(_text(value["draft"]))
+    head = None if value.get("draft_head") is None else _text(str(value["draft_head"]))
+    if head is not None and draft is None:
+        raise InvalidInput("a pair has draft_head but no draft.")
+    short = [each if is_self(each) else Path(each).name for each in (target, draft) if each]
+    if head is not None:
+        short[-1] += f" (head {Path(head).name})"
     name = " + ".join(short) if value.get("name") is None else _text(value["name"])
-    return Pair(name, target, draft)
+    return Pair(name, target, draft, head)
 
 
 def _data(value: Any) -> tuple[str, ...]:

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from multidraft.bench.compare import PLAIN
 from multidraft.draft.named import DRAFTERS, MODEL, Proposer
 from multidraft.errors import InvalidInput
 from multidraft.verify import VERIFIERS, get_verifier
 
+#: Plain autoregressive decoding, the baseline.
+PLAIN = "ar"
 #: This engine as its command line runs it by default.
 AUTO = "auto"
 

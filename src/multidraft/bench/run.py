@@ -25,7 +25,8 @@ from multidraft.bench.prompts import uses_chat
 from multidraft.bench.records import Cell, Record
 from multidraft.engine import Decoder
 from multidraft.errors import InvalidInput
-from multidraft.models import TransformersModel, load_model
+from multidraft.models import LanguageModel, load_model
+from multidraft.models.pair import load_draft
 from multidraft.models.store import resolve
 from multidraft.sampling import SamplingParams
 
@@ -72,7 +73,7 @@ def run(config: Config, path: Path, listener: Listener, interrupted: Callable[[]
         chosen[dataset] = choose(load_examples(dataset, data_dir), config.prompts, config.seed)
     folders: dict[str, Path] = {}
     for pair in config.pairs:
-        for name in filter(None, (pair.target, pair.draft)):
+        for name in pair.models:
             folders[name] = resolve(name)
     listener.busy_with("Computing the models' checksums")
     manifest = make_manifest(config, folders, chosen)
@@ -109,9 +110,17 @@ class _Contest:
         chosen: Mapping[str, Sequence[Example]],
     ):
         self._config = config
-        self._target = self._load(pair.target)
-        self._draft = self._load(pair.draft) if pair.draft else None
-        draft_folder = folders[pair.draft] if pair.draft else None
+        options: dict[str, Any] = {
+            "dtype": config.dtype,
+            "device": config.device,
+            "max_length": config.max_length,
+            "slots": max(config.batch),
+        }
+        self._target = load_model(pair.target, **options)
+        self._draft: LanguageModel | None = None
+        if pair.draft:
+            self._draft = load_draft(pair.draft, self._target, pair.draft_head, **options)
+        draft_folder = folders.get(pair.draft) if pair.draft else None
         self._peers = Peers(self._target, folders[pair.target], draft_folder, config.vllm_python)
         self._encoder = Decoder(self._target)
         self._chat = {name: uses_chat(config, name, self._target.tokenizer) for name in chosen}
@@ -120,16 +129,6 @@ class _Contest:
         for dataset in chosen:
             for cell in cells_of(config, pair, dataset):  # what does not fit shows at once
                 self._contestant(cell)
-
-    def _load(self, name: str) -> TransformersModel:
-        config = self._config
-        return load_model(
-            name,
-            dtype=config.dtype,
-            device=config.device,
-            max_length=config.max_length,
-            slots=max(config.batch),
-        )
 
     def close(self) -> None:
         """End the peers' processes."""

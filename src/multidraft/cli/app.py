@@ -12,7 +12,9 @@ from multidraft.cli.audit import audit
 from multidraft.cli.bench import bench
 from multidraft.cli.calibrate import calibrate
 from multidraft.cli.generate import generate
+from multidraft.cli.head import head
 from multidraft.cli.pull import models, pull
+from multidraft.cli.tune import tune
 from multidraft.cli.verifiers import verifiers
 from multidraft.errors import MultidraftError
 
@@ -23,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (generate, calibrate, pull, models, verifiers):
+for command in (generate, tune, calibrate, head, pull, models, verifiers):
     app.command()(command)
 app.add_typer(audit, name="audit")
 app.add_typer(bench, name="bench")

@@ -49,7 +49,13 @@ def run(
         typer.Option("--config", "-c", help="YAML file; options given besides replace its keys."),
     ] = None,
     target: Annotated[str | None, typer.Option("--target", "-t", help="The target model.")] = None,
-    draft: Annotated[str | None, typer.Option("--draft", "-d", help="The draft model.")] = None,
+    draft: Annotated[
+        str | None,
+        typer.Option("--draft", "-d", help="The draft model, or self:LAYERS of the target."),
+    ] = None,
+    draft_head: Annotated[
+        str | None, typer.Option(help="The draft's frequent tokens: how many, or a list file.")
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(help="Data sets, such as humaneval,gsm8k,mgsm-de or file:prompts.jsonl."),
@@ -125,8 +131,10 @@ def run(
     }
     if draft is not None and target is None:
         raise InvalidInput("--draft without --target: give both, or name the pair in --config.")
+    if draft_head is not None and draft is None:
+        raise InvalidInput("--draft-head without --draft: give both, or name the pair in --config.")
     if target is not None:
-        options["pairs"] = [{"target": target, "draft": draft}]
+        options["pairs"] = [{"target": target, "draft": draft, "draft_head": draft_head}]
     given = {key: value for key, value in options.items() if value is not None}
     console = Console(stderr=True)
 

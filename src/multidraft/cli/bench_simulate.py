@@ -94,6 +94,7 @@ def costs(
     from multidraft.bench.simulate.costs import write_costs
     from multidraft.bench.simulate.measure import measure_costs
     from multidraft.models import load_model
+    from multidraft.models.pair import load_draft
     from multidraft.sampling import SamplingParams
     from multidraft.verify import VERIFIERS, get_verifier
 
@@ -104,12 +105,13 @@ def costs(
     params = SamplingParams(temperature=temperature)
     if not out.absolute().parent.is_dir():
         raise InvalidInput(f"There is no folder {out.parent} to write to; make it first.")
-    pair = [load_model(name, dtype=dtype, device=device, slots=2) for name in (target, draft)]
+    target_model = load_model(target, dtype=dtype, device=device, slots=2)
+    draft_model = load_draft(draft, target_model, dtype=dtype, device=device, slots=2)
     with Progress(console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("Measuring", total=None)
         found = measure_costs(
-            pair[0],
-            pair[1],
+            target_model,
+            draft_model,
             names,
             num_drafts,
             lengths,
@@ -119,7 +121,7 @@ def costs(
         )
     where = machine()
     comment = (
-        f"{target} with {draft}, {pair[0].dtype}, K = {num_drafts}, T = {temperature:g}\n"
+        f"{target} with {draft}, {target_model.dtype}, K = {num_drafts}, T = {temperature:g}\n"
         f"{where['gpu'] or where['cpu']}, {where['threads']} threads; medians of {repetitions}, "
         "in seconds"
     )

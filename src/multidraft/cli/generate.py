@@ -31,11 +31,25 @@ def generate(
         ),
     ] = ...,  # type: ignore[assignment]
     draft: Annotated[
-        str | None, typer.Option("--draft", "-d", help="Draft model; without one, plain decoding.")
+        str | None,
+        typer.Option(
+            "--draft",
+            "-d",
+            help="Draft model, or self:LAYERS of the target; without one, plain decoding.",
+        ),
+    ] = None,
+    draft_head: Annotated[
+        str | None,
+        typer.Option(help="The draft's frequent tokens: how many, or a list file.  [all tokens]"),
     ] = None,
     verifier: Annotated[
         str | None,
-        typer.Option("--verifier", "-v", help="See `multidraft verifiers`.  [traversal]"),
+        typer.Option(
+            "--verifier",
+            "-v",
+            help="See `multidraft verifiers`; with another drafter such as hybrid+traversal.  "
+            "[traversal]",
+        ),
     ] = None,
     num_drafts: Annotated[
         int | None,
@@ -107,16 +121,18 @@ def generate(
         raise InvalidInput("--show-drafts goes with neither --json nor --compare; choose one.")
     if explain and (as_json or compare or show_drafts):
         raise InvalidInput("--explain goes with none of --json, --compare and --show-drafts.")
-    if draft is None and (compare or verifier or num_drafts or draft_length):
-        raise InvalidInput("--compare, --verifier, -K and -L need a draft model; add --draft.")
+    drafting = compare or verifier or num_drafts or draft_length
     if compare and verifier:
         raise InvalidInput("--compare names the methods itself; leave --verifier out.")
 
-    from multidraft.bench.compare import PLAIN, decoder_for, parse_methods
+    from multidraft.bench.compare import PLAIN, decoder_for, drafted_method, parse_methods
     from multidraft.draft.named import widest
     from multidraft.engine import Decoder
     from multidraft.engine.decoder import DEFAULT_VERIFIER
     from multidraft.models import load_model
+    from multidraft.models.layer_choice import settled
+    from multidraft.models.pair import load_draft
+    from multidraft.models.translated import TranslatedModel
     from multidraft.sampling import SamplingParams
     from multidraft.verify import get_verifier
 
@@ -136,25 +152,43 @@ def generate(
     )
     if compare:
         methods = parse_methods(compare)
-    elif draft is None:
+    elif not (draft or drafting):
         methods = [PLAIN]
     else:
         methods = [verifier or DEFAULT_VERIFIER]
-        if num_drafts and num_drafts > 1 and get_verifier(methods[0]).drafts == "one":
-            raise InvalidInput(f"The verifier {verifier!r} takes one draft; leave -K out.")
+    drafted = [drafted_method(name) for name in methods if name != PLAIN]
+    if draft is None and (compare or any(method.needs_draft for method in drafted)):
+        raise InvalidInput("--compare, --verifier, -K and -L need a draft model; add --draft.")
+    if draft is None and draft_head is not None:
+        raise InvalidInput("--draft-head is the draft model's; add --draft.")
+    if draft is not None:
+        draft = settled(draft)
+    if verifier and (num_drafts or 1) > 1 and get_verifier(drafted[0].verifier).drafts == "one":
+        raise InvalidInput(f"The verifier {verifier!r} takes one draft; leave -K out.")
 
-    def load(name: str) -> LanguageModel:
-        with Console(stderr=True).status(f"Loading {name}"):
-            return load_model(name, dtype=dtype, device=device, max_length=max_length, slots=1)
-
-    target_model = load(target)
-    draft_model = load(draft) if draft else None
+    notes = Console(stderr=True)
+    options: dict[str, Any] = {
+        "dtype": dtype,
+        "device": device,
+        "max_length": max_length,
+        "slots": 1,
+    }
+    with notes.status(f"Loading {target}"):
+        target_model = load_model(target, **options)
     request = _as_request(text, chat, target_model)
+    draft_model: LanguageModel | None = None
+    if draft is not None:
+        with notes.status(f"Loading {draft}"):
+            draft_model = load_draft(draft, target_model, draft_head, **options)
+        if isinstance(draft_model, TranslatedModel):
+            said = draft_model.describe(Decoder(target_model).encode(request))
+            notes.print(said, style="dim", highlight=False, markup=False, soft_wrap=True)
     # Nothing said of how much to draft, nor how: what is fastest is measured.
     fixed = compare or num_drafts or draft_length or draft_temperature is not None
+    fixed = fixed or "+" in methods[0]  # a drafter of one's own choice
     if draft_model is not None and not fixed:
         drafter = widest(draft_model, get_verifier(methods[0]).drafts)
-        with Console(stderr=True).status("Measuring what calls cost"):
+        with notes.status("Measuring what calls cost"):
             decoder = Decoder(target_model, drafter, methods[0], controller="auto")
         _generate(decoder, request, params, show_drafts, explain, as_json)
         return

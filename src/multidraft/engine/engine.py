@@ -16,6 +16,8 @@ from multidraft.engine.laws import TargetLaws, extension_of
 from multidraft.engine.sequence import Origin, Sequence, TokenLogprob
 from multidraft.errors import InvalidInput
 from multidraft.models.base import PREFIX, Extension, LanguageModel, NoFreeSlot
+from multidraft.models.token_map import same_vocabulary
+from multidraft.models.transformers_model import TransformersModel
 from multidraft.sampling import SamplingParams, Warper
 from multidraft.text import TextStream, special_ids
 from multidraft.tree import DraftTree
@@ -78,7 +80,7 @@ class Engine:
 
     Raises:
         InvalidInput: an unknown verifier, one that does not fit the drafter's trees, or models
-            with different vocabularies.
+            with different vocabularies, or a target with a reduced head.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Engine:
         verifier: str | Verifier,
         controller: Controller | None = None,
     ):
+        _check_target(target)
         self.target = target
         self.controller: Controller | None = None
         self.verifier = get_verifier(verifier)
@@ -428,6 +431,14 @@ def _check_context(prompt: Seq[int], params: SamplingParams, context: int) -> No
         )
 
 
+def _check_target(target: LanguageModel) -> None:
+    if isinstance(target, TransformersModel) and target.head is not None:
+        raise InvalidInput(
+            f"The target has a head of {len(target.head.tokens)} tokens, so that others could "
+            "never come; load it without head_tokens, which are for drafts."
+        )
+
+
 def _check_shape(verifier: Verifier, drafter: Drafter) -> None:
     if verifier.drafts == "one" and drafter.drafts != "one":
         raise InvalidInput(
@@ -441,13 +452,14 @@ def _check_shape(verifier: Verifier, drafter: Drafter) -> None:
 
 
 def _check_vocabulary(target: LanguageModel, draft: LanguageModel) -> None:
+    if same_vocabulary(target, draft):
+        return
     if target.tokenizer is None or draft.tokenizer is None:
-        if target.vocab_size != draft.vocab_size:
-            raise InvalidInput(
-                f"Target and draft differ in vocabulary size ({target.vocab_size} and "
-                f"{draft.vocab_size}); a draft must share the target's vocabulary."
-            )
-    elif target.tokenizer.get_vocab() != draft.tokenizer.get_vocab():
         raise InvalidInput(
-            "Target and draft have different tokenizers; take a draft of the target's own family."
+            f"Target and draft differ in vocabulary size ({target.vocab_size} and "
+            f"{draft.vocab_size}); a draft must share the target's vocabulary."
         )
+    raise InvalidInput(
+        "Target and draft have different tokenizers; take a draft of the target's own family, or "
+        "wrap this one: multidraft.models.share_vocabulary(draft, target)."
+    )

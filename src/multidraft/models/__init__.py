@@ -3,7 +3,9 @@
 from multidraft.models.base import PREFIX, Extension, LanguageModel, NoFreeSlot
 from multidraft.models.function import FunctionModel
 from multidraft.models.load import load_model
+from multidraft.models.pair import load_draft
 from multidraft.models.transformers_model import TransformersModel
+from multidraft.models.translated import TranslatedModel, share_vocabulary
 
 __all__ = [
     "PREFIX",
@@ -12,5 +14,8 @@ __all__ = [
     "LanguageModel",
     "NoFreeSlot",
     "TransformersModel",
+    "TranslatedModel",
+    "load_draft",
     "load_model",
+    "share_vocabulary",
 ]

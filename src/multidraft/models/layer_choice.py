@@ -12,6 +12,22 @@ from multidraft.errors import InvalidInput
 SELF = "self:"
 
 
+def is_self(name: str) -> bool:
+    """Whether a draft's name says that it is made of the target's layers."""
+    return name.startswith(SELF)
+
+
+def settled(name: str) -> str:
+    """A draft's name that means the same whatever becomes of files: layers as numbers.
+
+    Raises:
+        InvalidInput: as `parse_layers`.
+    """
+    if not is_self(name):
+        return name
+    return SELF + ",".join(map(str, parse_layers(name[len(SELF) :])))
+
+
 def parse_layers(text: str) -> list[int]:
     """Layer numbers from ``0-9,14`` or from a file that `write_layers` wrote.
 

@@ -21,6 +21,7 @@ from transformers.utils import logging as transformers_logging
 
 from multidraft.errors import InvalidInput, ModelUnavailable
 from multidraft.models import selfcheck
+from multidraft.models.head_list import HeadTokens, resolve_head_tokens
 from multidraft.models.packed import can_pack
 from multidraft.models.store import resolve
 from multidraft.models.transformers_model import TransformersModel, resolve_max_length
@@ -39,6 +40,7 @@ def load_model(
     max_length: int | None = None,
     slots: int = 8,
     revision: str | None = None,
+    head_tokens: HeadTokens | None = None,
 ) -> TransformersModel:
     """Load a causal language model for tree scoring.
 
@@ -51,6 +53,9 @@ def load_model(
             None.
         slots: sequences held at once.
         revision: branch, tag or commit of a repository.
+        head_tokens: for a draft, the only tokens that it computes logits of (see
+            docs/choosing-drafts.md): how many of the list that ships for its vocabulary, a list
+            file that `multidraft head` wrote (``FILE@N``: its first N), or token ids.
 
     Raises:
         ModelUnavailable: the model cannot be had, or its folder is broken.
@@ -63,17 +68,32 @@ def load_model(
     config, model_class = _load_config(folder)
     selfcheck.refuse_unsupported(config, model_class)
     resolve_max_length(max_length, config)  # before the weights, which can take a minute
-    model = _load_weights(folder, config, kind, where)
     tokenizer = _load_tokenizer(folder)
+    head = None if head_tokens is None else resolve_head_tokens(head_tokens, tokenizer)
+    model = _load_weights(folder, config, kind, where)
     loaded = TransformersModel(
         model,
         tokenizer=tokenizer,
         eos_token_ids=_eos_token_ids(model, tokenizer),
         max_length=max_length,
         slots=slots,
+        head_tokens=head,
     )
     _leave_file(model)
     return loaded
+
+
+def load_tokenizer(name: str | Path, revision: str | None = None) -> Any:
+    """A model's transformers tokenizer, without its weights.
+
+    Raises:
+        ModelUnavailable: the model cannot be had, or its folder is broken.
+        InvalidInput: it has no tokenizer.
+    """
+    tokenizer = _load_tokenizer(resolve(str(name), revision=revision))
+    if tokenizer is None:
+        raise InvalidInput(f"The model {name} has no tokenizer.")
+    return tokenizer
 
 
 def resolve_dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype:

@@ -110,12 +110,13 @@ class Reference:
             for tree, length in zip(self._trees, _PREFIX_LENGTHS, strict=True)
         ]
 
-    def compare(self, model: TransformersModel) -> None:
-        """Raise UnsupportedModel if ``model`` scores the trees differently."""
+    def compare(self, model: TransformersModel, tokens: torch.Tensor | None = None) -> None:
+        """Raise UnsupportedModel if ``model`` scores the trees differently. ``tokens``: the ids
+        whose logits count; None: all."""
         refused = f"Models of type {self._config.model_type} are not supported"
         with _explained(f"{refused}: scoring a tree failed"):
             scored, windows = self._score_in_one_call(model)
-        worst = max(_distance(s, r) for s, r in zip(scored, self._logits, strict=False))
+        worst = max(_distance(s, r, tokens) for s, r in zip(scored, self._logits, strict=False))
         if not worst < _TOLERANCE.get(model.dtype, 1e-3):
             raise UnsupportedModel(
                 f"{refused}: scoring a tree in one call differs from one call per path, "
@@ -195,9 +196,12 @@ def _score_by_path(model: PreTrainedModel, tree: list[int], length: int) -> torc
     return torch.stack([rows[node] for node in range(len(_PARENTS))])
 
 
-def _distance(scored: torch.Tensor, reference: torch.Tensor) -> float:
+def _distance(scored: torch.Tensor, reference: torch.Tensor, tokens: torch.Tensor | None) -> float:
     """Largest root mean square difference of a row, as a share of the row's own spread."""
-    difference = (scored.float() - reference.float()).pow(2).mean(-1).sqrt()
+    difference = scored.float() - reference.float()
+    if tokens is not None:
+        difference = difference[:, tokens]
+    difference = difference.pow(2).mean(-1).sqrt()
     return float((difference / reference.float().std(-1)).max())
 
 

@@ -18,6 +18,7 @@ from multidraft.models import selfcheck
 from multidraft.models.attention import ATTENTION_NAME, Plan, Segment
 from multidraft.models.base import PREFIX, Extension, NoFreeSlot
 from multidraft.models.cache import SlotCache
+from multidraft.models.head import ReducedHead
 from multidraft.models.layers import count_layers, of_layers
 from multidraft.models.packed import FAST_ROWS, pack_linears
 
@@ -75,6 +76,7 @@ class TransformersModel:
         eos_token_ids: Iterable[int] = (),
         max_length: int | None = None,
         slots: int = 8,
+        head_tokens: Sequence[int] | None = None,
     ) -> None:
         """Take over ``model``: its attention and, on a CPU, its linear layers are replaced.
 
@@ -85,10 +87,14 @@ class TransformersModel:
             max_length: the most positions of one sequence; the model's context, but at most 4096,
                 when None.
             slots: sequences held at once.
+            head_tokens: the only tokens to have logits, besides the end tokens; -inf for all
+                others. For a draft, whose law may be any; a target needs all of them.
 
         Raises:
-            UnsupportedModel: the model is of a kind that cannot run exactly.
-            InvalidInput: ``max_length`` exceeds what the model can hold, or a count is below 1.
+            UnsupportedModel: the model is of a kind that cannot run exactly, or has no output
+                layer that ``head_tokens`` could reduce.
+            InvalidInput: ``max_length`` exceeds what the model can hold, a count is below 1, or
+                ``head_tokens`` are not distinct ids of the vocabulary.
         """
         selfcheck.refuse_unsupported(model.config, type(model))
         self.max_length = resolve_max_length(max_length, model.config)
@@ -109,14 +115,25 @@ class TransformersModel:
 
         reference = selfcheck.Reference(model)  # while the model is still transformers' own
         self.vocab_size = reference.vocab_size
+        #: The output layer's rows, where it has not all of them.
+        self.head: ReducedHead | None = None
+        head = None
+        if head_tokens is not None:  # the weights are still there to be taken from
+            head = ReducedHead(model, head_tokens, self.eos_token_ids, self.vocab_size)
         model.set_attn_implementation(ATTENTION_NAME)
         self._fewest_rows = FAST_ROWS if pack_linears(model) else 1
         reference.compare(self)
+        if head is not None:
+            head.install(model)
+            self.head = head
+            reference.compare(self, head.tokens)
 
     @property
     def fingerprint(self) -> str:
         """Tells models apart by what their calls cost: architecture, sizes, dtype and device."""
         what = [self._model.config.to_json_string(), str(self.dtype), str(self.device)]
+        if self.head is not None:
+            what.append(f"head of {len(self.head.tokens)} tokens")
         return hashlib.sha256("\n".join(what).encode()).hexdigest()
 
     @property
@@ -292,6 +309,8 @@ class TransformersModel:
         else:
             logits = self._model(**kwargs).logits[0, wanted]
         self.windows = plan.windows()
+        if self.head is not None and wanted:
+            logits = self.head.widen(logits)
         return logits
 
     def _row(self, values: list[int]) -> torch.Tensor:

@@ -24,7 +24,7 @@ def resample_counts(units: int, rng: np.random.Generator) -> Array:
     return counts.astype(np.float64)
 
 
-def interval(value: float, samples: Array, units: int) -> Estimate:
+def interval(value: float, samples: Array, units: int, confidence: float = CONFIDENCE) -> Estimate:
     """A value with its percentile interval, widened for few units.
 
     Percentiles of resamples are too narrow by sqrt((n − 1)/n) and know no t quantile. Taking them
@@ -34,10 +34,11 @@ def interval(value: float, samples: Array, units: int) -> Estimate:
         value: the statistic.
         samples: the statistic of each resample. [RESAMPLES]
         units: how many were resampled; the smallest number where several sets of them were.
+        confidence: of the interval.
     """
     if units < LEAST_UNITS or math.isnan(value) or np.isnan(samples).all():
         return Estimate(value)
-    tail = (1.0 - CONFIDENCE) / 2.0
+    tail = (1.0 - confidence) / 2.0
     widened = math.sqrt(units / (units - 1)) * stats.t.ppf(tail, units - 1)
     level = float(stats.norm.cdf(widened))
     low, high = np.nanquantile(samples, (level, 1.0 - level))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from multidraft.bench.config import Config, Pair, make_config
 from multidraft.bench.data import Example, choose, fingerprint, load_examples
@@ -26,7 +26,8 @@ from multidraft.bench.theory.texts import (
 )
 from multidraft.engine import Decoder
 from multidraft.errors import InvalidInput
-from multidraft.models import TransformersModel, load_model
+from multidraft.models import load_model
+from multidraft.models.pair import load_draft
 from multidraft.models.store import resolve
 
 MOST_DRAFTS = 7
@@ -130,6 +131,16 @@ def _examples(
     return found
 
 
+def _check_model(name: str, recorded: Mapping[str, str]) -> None:
+    now = checksums(resolve(name))
+    for file in sorted({*now, *recorded}):
+        if now.get(file) != recorded.get(file):
+            raise InvalidInput(
+                f"{name} is not the model of the run: its {file} is another; pull the model the "
+                "run had."
+            )
+
+
 class _Scorer:
     """One pair, loaded as the run had it."""
 
@@ -145,25 +156,20 @@ class _Scorer:
         self._config = config
         self._every = every
         self._most = max(MOST_DRAFTS, *config.num_drafts)
-        self._target = self._load(pair.target, recorded)
-        self._draft = self._load(pair.draft, recorded)
+        for name in pair.models:
+            _check_model(name, recorded[name])
+        options: dict[str, Any] = {
+            "dtype": config.dtype,
+            "device": config.device,
+            "max_length": config.max_length,
+            "slots": 1,
+        }
+        self._target = load_model(pair.target, **options)
+        self._draft = load_draft(pair.draft, self._target, pair.draft_head, **options)
         self._encoder = Decoder(self._target)
         self._examples = {
             (dataset, example.id): example for dataset, part in examples.items() for example in part
         }
-
-    def _load(self, name: str, recorded: Mapping[str, Mapping[str, str]]) -> TransformersModel:
-        now, then = checksums(resolve(name)), recorded[name]
-        for file in sorted({*now, *then}):
-            if now.get(file) != then.get(file):
-                raise InvalidInput(
-                    f"{name} is not the model of the run: its {file} is another; pull the model "
-                    "the run had."
-                )
-        config = self._config
-        return load_model(
-            name, dtype=config.dtype, device=config.device, max_length=config.max_length, slots=1
-        )
 
     def score(self, record: Record, whole: bool, interrupted: Callable[[], bool]) -> Scores | None:
         """None if interrupted."""

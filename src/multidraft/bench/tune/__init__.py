@@ -1,0 +1,1 @@
+"""Which setting is fastest for a pair: predicted, measured, recommended."""
