@@ -5,8 +5,8 @@
 DATA holds the data sets' files (see docs/benchmarking.md). Every prompt is decoded in every
 setting; what is finished is appended to --out, so an interrupted run goes on where it stopped. The
 ratio is that of all tokens to all calls, paired over prompts, with standard errors by the
-jackknife. It does not depend on the machine, so prompts are decoded in batches. `--report` only
-prints the table.
+jackknife, to SpecTr-GBV of the same depth (as many draft calls) and of the best depth. It does not
+depend on the machine, so prompts are decoded in batches. `--report` only prints the table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,15 @@ from multidraft.draft import HybridTreeDrafter, ModelDrafter
 
 POSITIONS = 18
 #: (name, depth): independent drafts have POSITIONS / depth of them, trees that depth.
-SETTINGS = (("spectr-gbv", 6), ("spectr-gbv", 9), ("hybrid", 6), ("hybrid", 9), ("hybrid", 12))
+SETTINGS = (
+    ("spectr-gbv", 6),
+    ("spectr-gbv", 9),
+    ("spectr-gbv", 18),
+    ("hybrid", 6),
+    ("hybrid", 9),
+    ("hybrid", 12),
+    ("hybrid", 18),
+)
 BASELINE = "spectr-gbv"
 _BATCH = 8
 
@@ -114,12 +122,15 @@ def report(rows: list[dict]) -> None:
                 s: np.array([each[p] for p in prompts], float) for s, each in settings.items()
             }
             fixed = [s for s in counts if s[0] == BASELINE]
-            base = max(fixed, key=lambda s: _rate(counts[s]))
+            best = max(fixed, key=lambda s: _rate(counts[s]))
             for setting, each in sorted(counts.items(), key=lambda item: item[0][::-1]):
-                ratio, error = _ratio(each, counts[base])
-                beside = "" if setting == base else f"  {ratio:.3f} ± {error:.3f} × {base[0]}"
-                name = f"{setting[0]} depth {setting[1]}"
-                print(f"  {dataset:9} {name:19} {_rate(each):5.2f} tokens a call{beside}")
+                name, depth = setting
+                line = f"  {dataset:9} {name:10} depth {depth:2} {_rate(each):6.2f} tokens a call"
+                for base in dict.fromkeys([(BASELINE, depth), best]):
+                    if base in counts and base != setting:
+                        ratio, error = _ratio(each, counts[base])
+                        line += f"  {ratio:.3f} ± {error:.3f} × that at depth {base[1]}"
+                print(line)
 
 
 def _rate(counts: np.ndarray) -> float:

@@ -29,7 +29,7 @@ def byte_level(tokens=BYTE_LEVEL, special=("<|end|>",), merges=(("a", "b"), ("Ġ
     return wrapped(made, list(special))
 
 
-def sentences(tokens=SENTENCES, special=("<s>", "<|end|>"), begins=False):
+def sentences(tokens=SENTENCES, special=("<s>", "<|end|>"), begins=None):
     made = Tokenizer(
         models.BPE(
             {token: i for i, token in enumerate(tokens)},
@@ -45,7 +45,7 @@ def sentences(tokens=SENTENCES, special=("<s>", "<|end|>"), begins=False):
     tokenizer = wrapped(made, list(special), unk_token="<unk>")
     if begins:
         made.post_processor = processors.TemplateProcessing(
-            single="<s> $A", special_tokens=[("<s>", made.token_to_id("<s>"))]
+            single=f"{begins} $A", special_tokens=[(begins, made.token_to_id(begins))]
         )
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>")
     return tokenizer
@@ -125,15 +125,14 @@ def test_special_tokens_are_no_text():
 
 
 def test_the_beginning_token():
-    plain, begins = byte_level(), sentences(begins=True)
+    plain, begins = byte_level(), sentences(begins="<s>")
     start = begins.convert_tokens_to_ids("<s>")
     assert map_tokens(model(plain), model(begins)).opening == (start,)
     assert map_tokens(model(begins), model(plain)).opening == ()
     # Where both have one, the target's is there already.
-    other = sentences(special=["<|end|>", "<s>"], begins=True)
-    both = map_tokens(model(other), model(begins))
+    both = map_tokens(model(sentences(special=["<|end|>", "<b>"], begins="<b>")), model(begins))
     assert both.opening == ()
-    assert both.pieces[other.convert_tokens_to_ids("<s>")] == (start,)
+    assert both.pieces[-1] == (start,)
 
 
 def test_literal_tokens():

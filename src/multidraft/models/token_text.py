@@ -17,7 +17,8 @@ from multidraft.errors import InvalidInput
 #: What a token stands for: text as bytes (perhaps part of a character), or a special token's name.
 Meaning = bytes | str
 
-_LETTER_OF: dict[int, str] = bytes_to_unicode()
+_alphabet: Any = bytes_to_unicode  # has no types
+_LETTER_OF: dict[int, str] = _alphabet()
 _BYTE_OF = {letter: byte for byte, letter in _LETTER_OF.items()}
 _SPACE = "▁"
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
