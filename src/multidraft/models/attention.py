@@ -80,6 +80,7 @@ class Plan:
     segments: list[Segment]
     filler: int = 0
     _views: dict[_Key, list[_View]] = field(default_factory=dict)
+    _turns: dict[int, tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
 
     def views(self, window: int | None, groups: int, dtype: torch.dtype) -> list[_View]:
         """Per segment: its columns, its cache rows, and an additive mask ``[groups * new, rows]``
@@ -88,6 +89,16 @@ class Plan:
         if key not in self._views:
             self._views[key] = [self._view(s, window, groups, dtype) for s in self.segments]
         return self._views[key]
+
+    def rotation(self, cos: torch.Tensor, sin: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Factors ``[1, 1, nodes, d]`` of a vector and of the same rolled by d/2: in the first half
+        the sine is negative, as rotary position encoding has it."""
+        key = id(sin)
+        if key not in self._turns:
+            half = sin.shape[-1] // 2
+            signed = torch.cat([-sin[..., :half], sin[..., half:]], dim=-1)
+            self._turns[key] = (cos[:, None], signed[:, None])
+        return self._turns[key]
 
     def windows(self) -> set[int | None]:
         """The sliding windows that the layers asked for during the call (None: full attention)."""

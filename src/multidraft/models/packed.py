@@ -34,9 +34,15 @@ class PackedLinear(nn.Module):
         )
         self._bias = None if bias is None else bias.detach().clone()
         self._linear = torch.ops.mkldnn._linear_pointwise.default
+        self._linear_add = torch.ops.mkldnn._linear_pointwise.binary
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         out: torch.Tensor = self._linear(x, self._packed, self._bias, "none", [], "")
+        return out
+
+    def added(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        """``self(x) + other``, in one operation."""
+        out: torch.Tensor = self._linear_add(x, other, self._packed, self._bias, "add")
         return out
 
     def extra_repr(self) -> str:

@@ -20,6 +20,7 @@ from multidraft.models.base import PREFIX, Extension, NoFreeSlot
 from multidraft.models.cache import SlotCache
 from multidraft.models.head import ReducedHead
 from multidraft.models.layers import count_layers, of_layers
+from multidraft.models.lean import lean_layers
 from multidraft.models.packed import FAST_ROWS, pack_linears
 
 _DEFAULT_MAX_LENGTH = 4096
@@ -121,7 +122,8 @@ class TransformersModel:
         if head_tokens is not None:  # the weights are still there to be taken from
             head = ReducedHead(model, head_tokens, self.eos_token_ids, self.vocab_size)
         model.set_attn_implementation(ATTENTION_NAME)
-        self._fewest_rows = FAST_ROWS if pack_linears(model) else 1
+        packed = lean_layers(model) + pack_linears(model)
+        self._fewest_rows = FAST_ROWS if packed else 1
         reference.compare(self)
         if head is not None:
             head.install(model)

@@ -20,6 +20,7 @@ _CONTEXT = 64  # tokens before the measured rows
 _TIMES = 4
 _STILL = 1.5  # how far the machine's speed may be from what it was, for the curve to be believed
 _MOST_SECONDS = 1.5  # for one model; larger calls are then left to extrapolation
+_KERNELS = 2  # raised when calls come to cost something else by a change of ours
 _KEPT = 0.95  # of what earlier rounds say about the machine's present speed
 
 
@@ -93,7 +94,13 @@ def _curve_of(model: LanguageModel) -> Curve:
 
 
 def _file_of(model: TransformersModel) -> Path:
-    what = [model.fingerprint, torch.__version__, torch.get_num_threads(), model.num_slots]
+    what = [
+        _KERNELS,
+        model.fingerprint,
+        torch.__version__,
+        torch.get_num_threads(),
+        model.num_slots,
+    ]
     name = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
     return cache_folder() / "costs" / f"{name}.json"
 
