@@ -1,9 +1,9 @@
 """Decoder layers of the Llama family in fewer operations, for the CPU.
 
-With a few rows a layer of transformers spends as much as a quarter of its time between the products: on
-some sixty small operations and the calls around them. Here the products of one input are one, the
-residual is added by the product that precedes it, and query and key turn together. What is computed
-is the same; the check at load holds it against transformers' own.
+With a few rows a layer of transformers spends as much as a quarter of its time between the
+products: on some sixty small operations and the calls around them. Here the products of one input
+are one, the residual is added by the product that precedes it, and query and key turn together.
+What is computed is the same; the check at load holds it against transformers' own.
 """
 
 from __future__ import annotations
@@ -59,17 +59,14 @@ class LeanLayer(nn.Module):
         """As transformers calls a decoder layer; ``[1, nodes, hidden]`` in and out."""
         x = hidden_states
         kv, nodes = self._kv_heads, x.shape[1]
-        states = (
-            self.qkv(_normed(x, self.norm_attention))
-            .view(1, nodes, -1, self._head_dim)
-            .transpose(1, 2)
-        )
+        states = self.qkv(_normed(x, self.norm_attention))
+        states = states.view(1, nodes, -1, self._head_dim).transpose(1, 2)
         cos, sin = multidraft_plan.rotation(*position_embeddings)
         turning = states[:, :-kv]
         # x * cos + rotate_half(x) * sin, the sign of the halves being in the sine.
         turned = torch.addcmul(turning * cos, turning.roll(self._head_dim // 2, -1), sin)
         keys, values = cache.update(turned[:, -kv:], states[:, -kv:], self.layer_idx)
-        seen, _ = tree_attention(
+        seen = tree_attention(
             self,
             turned[:, : self._heads],
             keys,
@@ -78,7 +75,7 @@ class LeanLayer(nn.Module):
             scaling=self._scaling,
             sliding_window=self._window,
             multidraft_plan=multidraft_plan,
-        )
+        )[0]
         x = self.out.added(seen.view(1, nodes, -1), x)
         gate, up = self.gate_up(_normed(x, self.norm_mlp)).chunk(2, -1)
         return self.down.added(self._act(gate) * up, x)
@@ -90,13 +87,13 @@ def _normed(x: torch.Tensor, norm: Any) -> torch.Tensor:
 
 
 def _joined(*linears: nn.Linear) -> PackedLinear:
-    weight = torch.cat([linear.weight for linear in linears])
-    biases = [linear.bias for linear in linears]
-    if all(bias is None for bias in biases):
-        return PackedLinear(weight, None)
-    missing = [weight.new_zeros(linear.out_features) for linear in linears]
-    joined = [m if b is None else b for m, b in zip(missing, biases, strict=True)]
-    return PackedLinear(weight, torch.cat(joined))
+    weights: list[torch.Tensor] = [linear.weight for linear in linears]
+    biases: list[torch.Tensor | None] = [linear.bias for linear in linears]
+    bias = None
+    if any(each is not None for each in biases):
+        none = [weight.new_zeros(len(weight)) for weight in weights]
+        bias = torch.cat([n if b is None else b for n, b in zip(none, biases, strict=True)])
+    return PackedLinear(torch.cat(weights), bias)
 
 
 def lean_layers(model: PreTrainedModel) -> int:
@@ -112,7 +109,8 @@ def lean_layers(model: PreTrainedModel) -> int:
 
 def _plain(layer: nn.Module) -> bool:
     """Whether all products of a layer are ordinary ones that have a packed form."""
-    linears = [m for m in layer.modules() if hasattr(m, "weight") and m.weight.dim() == 2]
-    return len(linears) == 7 and all(
-        type(m) is nn.Linear and can_pack(m.weight.dtype, m.weight.device) for m in linears
+    modules: list[Any] = list(layer.modules())
+    products = [m for m in modules if hasattr(m, "weight") and m.weight.dim() == 2]
+    return len(products) == 7 and all(
+        type(m) is nn.Linear and can_pack(m.weight.dtype, m.weight.device) for m in products
     )

@@ -94,13 +94,8 @@ def _curve_of(model: LanguageModel) -> Curve:
 
 
 def _file_of(model: TransformersModel) -> Path:
-    what = [
-        _KERNELS,
-        model.fingerprint,
-        torch.__version__,
-        torch.get_num_threads(),
-        model.num_slots,
-    ]
+    here = [_KERNELS, torch.__version__, torch.get_num_threads()]
+    what = [*here, model.fingerprint, model.num_slots]
     name = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
     return cache_folder() / "costs" / f"{name}.json"
 
