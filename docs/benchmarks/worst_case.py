@@ -5,9 +5,9 @@
 Three drafts: one of random weights with the draft model's shape, one as slow as the target that
 always agrees with it (the target's own layers, all of them), and one as slow that does not (random
 weights with the target's shape). Each prompt is decoded plainly and with `controller="auto"` over
-hybrid trees, one after the other, the order alternating; end tokens are passed over. The speeds are
-those after the first tokens (--learning), so that what is learnt from is left out. DATA holds the
-data sets' files. Finished prompts are appended to --out; `--report` only prints the table.
+hybrid trees, the two taking turns round by round; end tokens are passed over. The speeds are those
+after the first tokens (--learning), so that what is learnt from is left out. DATA holds the data
+sets' files. Finished prompts are appended to --out; `--report` only prints the table.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def noise(name: str, target: TransformersModel) -> TransformersModel:
 
 def run(args: argparse.Namespace) -> None:
     done = {(row["draft"], row["prompt"]) for row in read(args.out)}
-    target = load_model(args.target, slots=1)
+    target = load_model(args.target, slots=2)
     examples = choose(load_examples(args.data, args.data_dir), args.num_prompts, 0)
     for name, draft in drafts(args, target):
         left = [example for example in examples if (name, example.id) not in done]
@@ -75,31 +75,40 @@ def run(args: argparse.Namespace) -> None:
             "plain": Decoder(target),
             "auto": Decoder(target, HybridTreeDrafter(draft, 12, 24), controller="auto"),
         }
-        for number, example in enumerate(left):
+        for example in left:
             prompt = [{"role": "user", "content": example.prompt}]
-            order = list(decoders)[:: 1 if number % 2 else -1]
-            speeds = {which: speed(decoders[which], prompt, args) for which in order}
-            row = {"draft": name, "prompt": example.id, **speeds}
+            speeds = side_by_side(decoders, prompt, args)
             with args.out.open("a") as out:
-                out.write(json.dumps(row) + "\n")
+                out.write(json.dumps({"draft": name, "prompt": example.id, **speeds}) + "\n")
 
 
-def speed(decoder: Decoder, prompt: list, args: argparse.Namespace) -> list[float]:
-    """Tokens a second after the first ones, and before."""
+def side_by_side(
+    decoders: dict[str, Decoder], prompt: list, args: argparse.Namespace
+) -> dict[str, list[float]]:
+    """Of each decoder, tokens a second after the first ones, and before.
+
+    They take turns round by round, the one with fewer tokens first: a machine that gets busier does
+    so for both.
+    """
     params = SamplingParams(
         temperature=args.temperature, max_tokens=args.tokens, seed=1, ignore_eos=True
     )
-    sequence = decoder.submit(prompt, params)
-    decoder.engine.step()  # reads the prompt
-    begun, first, turn, learnt = time.perf_counter(), len(sequence.output), None, 0
-    while decoder.engine.busy:
-        decoder.engine.step()
-        if turn is None and len(sequence.output) >= args.learning:
-            turn, learnt = time.perf_counter(), len(sequence.output)
-    assert turn is not None
-    ended = time.perf_counter()
-    after = (len(sequence.output) - learnt) / (ended - turn)
-    return [after, (learnt - first) / (turn - begun)]
+    running = {which: decoder.submit(prompt, params) for which, decoder in decoders.items()}
+    for decoder in decoders.values():
+        decoder.engine.step()  # reads the prompt
+    tokens = {which: [0, 0] for which in decoders}  # after the first ones, and of them
+    seconds = {which: [0.0, 0.0] for which in decoders}
+    while busy := [which for which in decoders if decoders[which].engine.busy]:
+        which = min(busy, key=lambda each: len(running[each].output))
+        before, started = len(running[which].output), time.perf_counter()
+        decoders[which].engine.step()
+        early = int(before < args.learning)
+        seconds[which][early] += time.perf_counter() - started
+        tokens[which][early] += len(running[which].output) - before
+    return {
+        which: [n / s for n, s in zip(tokens[which], seconds[which], strict=True)]
+        for which in decoders
+    }
 
 
 def read(path: Path) -> list[dict]:

@@ -148,3 +148,13 @@ def test_broken_folders_are_named_in_one_sentence(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(ModelUnavailable, match="weights cannot be loaded"):
         load_model(tmp_path)
+
+
+def test_the_check_at_load_looks_twice(monkeypatch):
+    """Rounding alone can move one set of trees by more than the tolerance; what is wrong, all."""
+    distances = iter([0.7, 0.0, 0.01, 0.01])
+    monkeypatch.setattr(selfcheck, "_distance", lambda *_: next(distances))
+    TransformersModel(build(CONFIGS["llama"]).to(torch.bfloat16))
+    monkeypatch.setattr(selfcheck, "_distance", lambda *_: 0.7)
+    with pytest.raises(UnsupportedModel, match=r"by 0\.7 of the spread"):
+        TransformersModel(build(CONFIGS["llama"]).to(torch.bfloat16))

@@ -14,12 +14,21 @@ DRAFT = Curve.of({1: 0.3, 4: 0.3, 16: 0.4})
 class Machine(AutoController):
     """The automatic controller with a clock of its own.
 
+    ``believed``: the target's costs as measured at the start, where they are not the real ones.
+
     Attributes:
         seconds: that all rounds have taken.
     """
 
-    def __init__(self, drafter: Drafter, target: Curve = TARGET, draft: Curve = DRAFT):
-        super().__init__(drafter, Costs(target, None if drafter.model is None else draft))
+    def __init__(
+        self,
+        drafter: Drafter,
+        target: Curve = TARGET,
+        draft: Curve = DRAFT,
+        believed: Curve | None = None,
+    ):
+        costs = Costs(believed or target, None if drafter.model is None else draft)
+        super().__init__(drafter, costs)
         self._target_curve, self._draft_curve = target, draft
         self.seconds = 0.0
         self._seen: dict[object, int] = {}

@@ -84,6 +84,23 @@ def test_a_draft_as_slow_as_the_target(name, mix):
     assert tokens * TARGET(1) / seconds > 0.98
 
 
+@pytest.mark.parametrize("name", ["hybrid", "chain"])
+def test_plain_steps_that_take_less_than_was_measured(name):
+    """A draft that is always right, for little less than a plain step was thought to take, but for
+    more than it takes: nothing but a plain step can tell."""
+    pair = random_pair(3, 12, 0.0)
+    pair = Pair(pair.target, pair.target)
+    target = Curve.of({1: 0.8, 2: 1.1, 32: 1.1})
+    verifier, make = DRAFTERS[name]
+    drafter = make(markov(pair.draft))
+    believed = Curve.of({1: 1.1, 32: 1.1})
+    machine = Machine(drafter, target, Curve.of({1: 0.8}), believed)
+    decoder = Decoder(markov(pair.target), drafter, verifier, controller=machine)
+    decoder.generate([[0]], SamplingParams(max_tokens=3000, seed=1))
+    tokens, seconds = seconds_after(machine, 400)
+    assert tokens * target(1) / seconds > 0.98
+
+
 @pytest.mark.parametrize("name", DRAFTERS)
 def test_positions_that_cost(name):
     """As in a large batch: what is scored in vain is paid for."""

@@ -25,11 +25,11 @@ def test_the_machine_gets_slower():
     costs = Costs(Curve.of({1: 1.0, 8: 2.0}), Curve.of({1: 0.5}))
     assert costs.target(8) == pytest.approx(2.0) and costs.draft(1) == pytest.approx(0.5)
     for _ in range(100):
-        costs.observe(8, 4.0, [1, 1], 2.0)
+        costs.observe(1, 8, 4.0, [1, 1], 2.0)
     assert costs.target(8) == pytest.approx(4.0, rel=0.02)
     assert costs.target(1) == pytest.approx(2.0, rel=0.02)
     assert costs.draft(1) == pytest.approx(1.0, rel=0.02)
-    costs.observe(8, 400.0, [], 0.0)  # one hiccup
+    costs.observe(1, 8, 400.0, [], 0.0)  # one hiccup
     assert costs.target(8) < 4.4
 
 
@@ -70,3 +70,14 @@ def test_kept_for_models_on_disk(monkeypatch, tmp_path):
     assert costs_of(model, None).target(1) == pytest.approx(0.1)
     costs_of(tiny_model(slots=2), None)
     assert len(list((tmp_path / "costs").iterdir())) == 2
+
+
+def test_a_plain_step_has_an_estimate_of_its_own():
+    costs = Costs(Curve.of({1: 1.0, 8: 2.0}), None)
+    for _ in range(30):
+        costs.observe(1, 8, 2.0, [], 0.0)
+        costs.observe(1, 1, 0.8, [], 0.0)
+    assert costs.plain(1) == pytest.approx(0.8, rel=0.02)
+    for _ in range(100):  # all calls of a machine that gets slower are slower
+        costs.observe(1, 8, 4.0, [], 0.0)
+    assert costs.plain(1) == pytest.approx(1.6, rel=0.1)

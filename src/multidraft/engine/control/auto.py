@@ -30,15 +30,19 @@ EXPLORATION = 0.01
 _HORIZON = 16.0
 #: Every so many rounds with the draft, drafts go on for longer than seems worth it.
 _DEEPER = 8
+#: Every so many rounds with the draft a plain step is timed, unless drafting is so much faster.
+_TIMED, _CLEARLY = 16, 1.5
 
 
 @dataclass
 class _State:
-    """One sequence. ``asked_at``: tokens that the draft model has seen."""
+    """One sequence. ``asked_at``: tokens that the draft model has seen; ``timed_at``: rounds with
+    the draft when a plain step was last timed."""
 
     record: Record = field(default_factory=Record)
     asked_at: int = 0
     probing: bool = False
+    timed_at: int = 0
 
 
 class AutoController:
@@ -72,14 +76,25 @@ class AutoController:
                 lookup=lookup_reliance(state.record, self._shared),
             )
             return Choice(room, prices, "lookup")
+        if self._to_be_timed(state, batch):
+            return Choice(0, reason="timing a plain step")
         if self._drafter.drafts == "any":
             return self._tree(sequence, state, speed, batch, room)
         return self._chains(sequence, state, speed, batch, room)
 
     def _speed(self, record: Record, batch: int) -> float:
         """Tokens a second of a sequence's share of the time; plain decoding's at least."""
-        plain = batch / self._costs.target(batch)
+        plain = batch / self._costs.plain(batch)
         return max(plain, record.speed() or self._shared.speed())
+
+    def _to_be_timed(self, state: _State, batch: int) -> bool:
+        """Whether a plain step is due, which tells if drafting is faster at all."""
+        rounds, plain = state.record.model_rounds, batch / self._costs.plain(batch)
+        due = rounds >= TRIALS and rounds - state.timed_at >= _TIMED
+        if not due or state.record.speed() > _CLEARLY * plain:
+            return False
+        state.timed_at = rounds
+        return True
 
     def _node_price(self, record: Record, speed: float, batch: int) -> float:
         """Of one more position in a tree of the usual size."""
@@ -167,8 +182,8 @@ class AutoController:
         rows = _together([self._rows_of(each) for each in rounds])
         first = any(len(each.sequence.output) == each.kept for each in rounds)
         if not first:  # a first round's calls read the whole prompt
-            self._costs.observe(positions, target_seconds, rows, draft_seconds)
-        plain = self._costs.target(batch) / batch
+            self._costs.observe(batch, positions, target_seconds, rows, draft_seconds)
+        plain = self._costs.plain(batch) / batch
         scoring = (self._costs.target(positions) / batch - plain) if positions > batch else 0.0
         total = max(1, positions - batch)
         for each in rounds:

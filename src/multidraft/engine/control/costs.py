@@ -20,6 +20,7 @@ _CONTEXT = 64  # tokens before the measured rows
 _TIMES = 4
 _STILL = 1.5  # how far the machine's speed may be from what it was, for the curve to be believed
 _MOST_SECONDS = 1.5  # for one model; larger calls are then left to extrapolation
+_PLAIN_STEPS = 8  # the last so many say what a plain step takes
 _KERNELS = 2  # raised when calls come to cost something else by a change of ours
 _KEPT = 0.95  # of what earlier rounds say about the machine's present speed
 
@@ -36,20 +37,45 @@ class Costs:
         self._target, self._draft = target, draft
         self._expected = {"target": 1e-9, "draft": 1e-9}
         self._taken = {"target": 1e-9, "draft": 1e-9}
+        self._plain, self._plain_steps = 1.0, 0  # of what the curve says a plain step takes
+        self._plain_last = False
 
     def target(self, positions: float) -> float:
         """Seconds of the target's call."""
         return self._target(positions) * self._pace("target")
+
+    def plain(self, batch: int) -> float:
+        """Seconds of the target's call where nothing is drafted.
+
+        What drafting is weighed against, so it has an estimate of its own: a curve that is a tenth
+        too high at its end would make a draft pay that costs a tenth too much.
+        """
+        return self._target(batch) * self._plain
 
     def draft(self, rows: float) -> float:
         """Seconds of one call of the draft."""
         return 0.0 if self._draft is None else self._draft(rows) * self._pace("draft")
 
     def observe(
-        self, positions: int, target_seconds: float, rows: list[int], draft_seconds: float
+        self,
+        batch: int,
+        positions: int,
+        target_seconds: float,
+        rows: list[int],
+        draft_seconds: float,
     ) -> None:
-        """A round's calls: rows of each and the seconds they took."""
-        self._see("target", self._target(positions), target_seconds)
+        """A round's calls: its sequences, rows of each call, and the seconds they took."""
+        if positions == batch:
+            factor = target_seconds / self._target(batch)
+            self._plain_steps = min(_PLAIN_STEPS, self._plain_steps + 1)
+            usual = min(max(factor, self._plain / 2), self._plain * 2)
+            self._plain += (usual - self._plain) / self._plain_steps
+        else:
+            before = self._pace("target")
+            self._see("target", self._target(positions), target_seconds)
+            if not self._plain_last:  # the machine has changed, for plain steps too
+                self._plain *= self._pace("target") / before
+        self._plain_last = positions == batch
         if rows and self._draft is not None:
             self._see("draft", sum(map(self._draft, rows)), draft_seconds)
 
