@@ -105,8 +105,11 @@ def test_plain_steps_that_take_less_than_was_measured(name):
 def test_positions_that_cost(name):
     """As in a large batch: what is scored in vain is paid for."""
     steep = Curve.of({1: 1.0, 2: 1.8, 32: 26.0})
-    _, machine = run(name, peaked_pair(0.6), tokens=1500, draft=Curve.of({1: 0.01}), target=steep)
-    tokens, seconds = seconds_after(machine, 100)
+    tokens, seconds = 0, 0.0
+    for seed in range(1, 5):  # one answer's ratio is uncertain by 0.006
+        _, machine = run(name, peaked_pair(0.6), 1500, seed, Curve.of({1: 0.01}), steep)
+        after = seconds_after(machine, 100)
+        tokens, seconds = tokens + after[0], seconds + after[1]
     assert tokens * steep(1) / seconds > 0.98
 
 

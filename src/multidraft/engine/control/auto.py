@@ -30,19 +30,18 @@ EXPLORATION = 0.01
 _HORIZON = 16.0
 #: Every so many rounds with the draft, drafts go on for longer than seems worth it.
 _DEEPER = 8
-#: Every so many rounds with the draft a plain step is timed, unless drafting is so much faster.
-_TIMED, _CLEARLY = 16, 1.5
+#: Every so many rounds with the draft a plain step is timed, unless drafting is so much faster; the
+#: first time after so many.
+_TIMED, _CLEARLY, _FIRST_TIMED = 16, 1.5, 5
 
 
 @dataclass
 class _State:
-    """One sequence. ``asked_at``: tokens that the draft model has seen; ``timed_at``: rounds with
-    the draft when a plain step was last timed."""
+    """One sequence. ``asked_at``: tokens that the draft model has seen."""
 
     record: Record = field(default_factory=Record)
     asked_at: int = 0
     probing: bool = False
-    timed_at: int = 0
 
 
 class AutoController:
@@ -59,9 +58,12 @@ class AutoController:
         self._shared = Record()
         self._states: WeakKeyDictionary[Running, _State] = WeakKeyDictionary()
         self._elapsed = self._lost = 0.0  # seconds of all rounds; of probes that did not pay
+        self._timed_at = _FIRST_TIMED - _TIMED  # rounds with the draft when a plain step was timed
 
     def choose(self, running: Sequence[Running]) -> list[Choice]:
         """See `Controller`."""
+        if self._to_be_timed(len(running)):
+            return [Choice(0, reason="timing a plain step") for _ in running]
         return [self._choice(sequence, len(running)) for sequence in running]
 
     def _choice(self, sequence: Running, batch: int) -> Choice:
@@ -76,8 +78,6 @@ class AutoController:
                 lookup=lookup_reliance(state.record, self._shared),
             )
             return Choice(room, prices, "lookup")
-        if self._to_be_timed(state, batch):
-            return Choice(0, reason="timing a plain step")
         if self._drafter.drafts == "any":
             return self._tree(sequence, state, speed, batch, room)
         return self._chains(sequence, state, speed, batch, room)
@@ -87,13 +87,12 @@ class AutoController:
         plain = batch / self._costs.plain(batch)
         return max(plain, record.speed() or self._shared.speed())
 
-    def _to_be_timed(self, state: _State, batch: int) -> bool:
+    def _to_be_timed(self, batch: int) -> bool:
         """Whether a plain step is due, which tells if drafting is faster at all."""
-        rounds, plain = state.record.model_rounds, batch / self._costs.plain(batch)
-        due = rounds >= TRIALS and rounds - state.timed_at >= _TIMED
-        if not due or state.record.speed() > _CLEARLY * plain:
+        rounds, plain = self._shared.model_rounds, batch / self._costs.plain(batch)
+        if rounds - self._timed_at < _TIMED or self._shared.speed() > _CLEARLY * plain:
             return False
-        state.timed_at = rounds
+        self._timed_at = rounds
         return True
 
     def _node_price(self, record: Record, speed: float, batch: int) -> float:
