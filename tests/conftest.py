@@ -5,6 +5,7 @@ code; `make test-all` draws new ones.
 """
 
 import os
+import signal
 
 import torch
 from hypothesis import settings
@@ -12,3 +13,10 @@ from hypothesis import settings
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"  # for the processes that tests start
 settings.register_profile("repeatable", derandomize=True)
+
+
+def pytest_configure() -> None:
+    """A shell starts what runs in its background with interruptions ignored, and so would be the
+    processes whose interruption is tested."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
