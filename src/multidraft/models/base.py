@@ -14,6 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
+from multidraft.errors import InvalidInput
+
 #: Parent of a node that follows the committed prefix directly.
 PREFIX = -1
 
@@ -101,3 +103,13 @@ class LanguageModel(Protocol):
         Raises InvalidInput if the slot holds fewer.
         """
         ...
+
+
+def check_sequence(model: LanguageModel, tokens: Sequence[int], length: int) -> None:
+    """Raises InvalidInput where ``tokens`` are not all the model's, or ``length`` is too long."""
+    if tokens and not 0 <= min(tokens) <= max(tokens) < model.vocab_size:
+        raise InvalidInput(f"Token ids must lie in 0 ... {model.vocab_size - 1}.")
+    if length > model.max_length:
+        raise InvalidInput(
+            f"A sequence of {length} tokens exceeds this model's max_length of {model.max_length}."
+        )

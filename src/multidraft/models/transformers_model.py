@@ -16,7 +16,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from multidraft.errors import InvalidInput
 from multidraft.models import selfcheck
 from multidraft.models.attention import ATTENTION_NAME, Plan, Segment
-from multidraft.models.base import PREFIX, Extension, NoFreeSlot
+from multidraft.models.base import PREFIX, Extension, NoFreeSlot, check_sequence
 from multidraft.models.cache import SlotCache
 from multidraft.models.head import ReducedHead
 from multidraft.models.layers import count_layers, of_layers
@@ -182,7 +182,7 @@ class TransformersModel:
         state = self._get(slot)
         if state.parents:
             raise InvalidInput(f"Slot {slot} has an open tree; commit or drop it before a prefill.")
-        self._check_tokens(tokens, state.committed + len(tokens))
+        check_sequence(self, tokens, state.committed + len(tokens))
         for start in range(0, len(tokens), _PREFILL_CHUNK):
             chunk = tokens[start : start + _PREFILL_CHUNK]
             nodes = np.arange(len(chunk))
@@ -207,7 +207,7 @@ class TransformersModel:
             state = (grown.get(e.slot) or self._get(e.slot)).with_nodes(e.parents)
             grown[e.slot] = state
             states.append(state)
-            self._check_tokens(e.tokens, state.committed + max(state.depths, default=-1) + 1)
+            check_sequence(self, e.tokens, state.committed + max(state.depths, default=-1) + 1)
         self._reserve(max((s.committed + len(s.parents) for s in grown.values()), default=0))
 
         tokens: list[int] = []
@@ -252,15 +252,6 @@ class TransformersModel:
             return self._slots[slot]
         except KeyError:
             raise InvalidInput(f"Slot {slot} is not open.") from None
-
-    def _check_tokens(self, tokens: Sequence[int], length: int) -> None:
-        if tokens and not 0 <= min(tokens) <= max(tokens) < self.vocab_size:
-            raise InvalidInput(f"Token ids must lie in 0 ... {self.vocab_size - 1}.")
-        if length > self.max_length:
-            raise InvalidInput(
-                f"A sequence of {length} tokens exceeds this model's max_length of "
-                f"{self.max_length}."
-            )
 
     def _reserve(self, rows: int) -> None:
         if rows > self._cache.rows:

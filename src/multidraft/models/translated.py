@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from multidraft.errors import InvalidInput
-from multidraft.models.base import Extension, LanguageModel
+from multidraft.models.base import Extension, LanguageModel, check_sequence
 from multidraft.models.reading import Reading
 from multidraft.models.token_map import TokenMap, map_tokens, same_vocabulary
 
@@ -107,7 +107,7 @@ class TranslatedModel:
         reading = self._get(slot)
         if reading.nodes:
             raise InvalidInput(f"Slot {slot} has an open tree; commit or drop it before a prefill.")
-        self._check(tokens, len(reading.tokens) + len(tokens))
+        check_sequence(self, tokens, len(reading.tokens) + len(tokens))
         first, reading.first = reading.first, None
         new = reading.append(tokens)
         if first == reading.next_window:
@@ -164,25 +164,16 @@ class TranslatedModel:
         except KeyError:
             raise InvalidInput(f"Slot {slot} is not open.") from None
 
-    def _check(self, tokens: Sequence[int], length: int) -> None:
-        if tokens and not 0 <= min(tokens) <= max(tokens) < self.vocab_size:
-            raise InvalidInput(f"Token ids must lie in 0 ... {self.vocab_size - 1}.")
-        if length > self.max_length:
-            raise InvalidInput(
-                f"A sequence of {length} tokens exceeds this model's max_length of "
-                f"{self.max_length}."
-            )
-
     def _add(self, extension: Extension) -> None:
         if len(extension.tokens) != len(extension.parents):
             raise InvalidInput(
                 f"{len(extension.tokens)} tokens came with {len(extension.parents)} parents."
             )
-        self._check(extension.tokens, 0)
+        check_sequence(self, extension.tokens, 0)
         reading = self._readings[extension.slot]
         first = len(reading.nodes)
         reading.add(extension)
-        self._check((), max((node.length for node in reading.nodes[first:]), default=0))
+        check_sequence(self, (), max((node.length for node in reading.nodes[first:]), default=0))
 
     def _score(self, known: dict[int, int], wanted: Sequence[tuple[int, int]]) -> torch.Tensor:
         """Score the nodes of each slot beyond the ``known`` ones. One call of the draft, unless
