@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from multidraft.bench.methods import PLAIN as PLAIN  # others take it from here
-from multidraft.bench.methods import Method, parse_method
+from multidraft.bench.methods import PLAIN, Method, parse_method
 from multidraft.draft import ModelDrafter
 from multidraft.engine import Decoder, Result
 from multidraft.engine import Sequence as Running

@@ -16,6 +16,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from multidraft.cli import audit_options as opt
+from multidraft.cli import options as common
 from multidraft.cli.audit_compare import compare
 from multidraft.cli.audit_suite import suite
 from multidraft.errors import InvalidInput, MultidraftError
@@ -81,12 +82,12 @@ def needs_extra() -> None:
 
 def engine(
     engine: opt.Engine,
-    temperature: opt.Temperature = 1.0,
-    top_p: opt.TopP = 1.0,
-    top_k: opt.TopK = 0,
-    min_p: opt.MinP = 0.0,
-    num_drafts: opt.NumDrafts = 3,
-    draft_length: opt.DraftLength = 3,
+    temperature: common.Temperature = 1.0,
+    top_p: common.TopP = 1.0,
+    top_k: common.TopK = 0,
+    min_p: common.MinP = 0.0,
+    num_drafts: common.NumDrafts = 3,
+    draft_length: common.DraftLength = 3,
     tokens: Annotated[
         int | None,
         typer.Option("--tokens", "-n", help="Tokens a sample.  [draft length + 2]"),
@@ -105,7 +106,7 @@ def engine(
     base_url: opt.BaseUrl = None,
     model: opt.ModelName = None,
     command: opt.Command = None,
-    as_json: opt.AsJson = False,
+    as_json: common.AsJson = False,
     plot: Annotated[
         Path | None, typer.Option(help="Write a picture of observed against exact law.")
     ] = None,
@@ -162,7 +163,7 @@ def models(
     print(f"target: {pair.target}\ndraft:  {pair.draft}")
 
 
-def verifiers(as_json: opt.AsJson = False) -> None:
+def verifiers(as_json: common.AsJson = False) -> None:
     """Prove the product's own verifiers: every draft and every random outcome enumerated."""
     from multidraft.audit.proof import prove
     from multidraft.cli.audit_show import proof_table, proof_to_dict

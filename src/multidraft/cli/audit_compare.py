@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from multidraft.cli import audit_options as opt
+from multidraft.cli import options as common
 from multidraft.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -29,12 +30,12 @@ def compare(
     tokens: Annotated[
         int | None, typer.Option("--tokens", "-n", help="Tokens a sample.  [draft length + 2]")
     ] = None,
-    temperature: opt.Temperature = 1.0,
-    top_p: opt.TopP = 1.0,
-    top_k: opt.TopK = 0,
-    min_p: opt.MinP = 0.0,
-    num_drafts: opt.NumDrafts = 3,
-    draft_length: opt.DraftLength = 3,
+    temperature: common.Temperature = 1.0,
+    top_p: common.TopP = 1.0,
+    top_k: common.TopK = 0,
+    min_p: common.MinP = 0.0,
+    num_drafts: common.NumDrafts = 3,
+    draft_length: common.DraftLength = 3,
     batch: opt.Batch = 16,
     alpha: opt.Alpha = 0.001,
     seed: opt.Seed = 0,
@@ -49,7 +50,7 @@ def compare(
     baseline_command: Annotated[
         str | None, typer.Option(help="For command: the program without speculation.")
     ] = None,
-    as_json: opt.AsJson = False,
+    as_json: common.AsJson = False,
 ) -> None:
     """Compare an engine with itself, speculation on against off, on your own models and prompts.
 

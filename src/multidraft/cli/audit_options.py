@@ -15,12 +15,6 @@ Engine = Annotated[
         "vllm[:plain|draft_model-probabilistic|draft_model-greedy|ngram], openai or command.",
     ),
 ]
-Temperature = Annotated[float, typer.Option("--temperature", "-T", help="0 is greedy.")]
-TopP = Annotated[float, typer.Option(help="1 is off.")]
-TopK = Annotated[int, typer.Option(help="0 is off.")]
-MinP = Annotated[float, typer.Option(help="0 is off.")]
-NumDrafts = Annotated[int, typer.Option("--num-drafts", "-K", min=1, help="Drafts a round.")]
-DraftLength = Annotated[int, typer.Option("--draft-length", "-L", min=1, help="Tokens a draft.")]
 Batch = Annotated[int, typer.Option(min=1, help="Requests the engine gets at once.")]
 Detect = Annotated[float, typer.Option(help="Bias (total variation) to find with 99% probability.")]
 Alpha = Annotated[float, typer.Option(help="Probability of calling a lossless engine BIASED.")]
@@ -53,4 +47,3 @@ ModelName = Annotated[
 Command = Annotated[
     str | None, typer.Option(help="For command: a program that answers JSON lines.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from multidraft.cli import audit_options as opt
+from multidraft.cli import options as common
 
 if TYPE_CHECKING:
     from multidraft.audit.testmodels import Pair
@@ -25,7 +26,7 @@ def suite(
     workers: opt.Workers = None,
     python: opt.Python = None,
     command: opt.Command = None,
-    as_json: opt.AsJson = False,
+    as_json: common.AsJson = False,
 ) -> None:
     """Audit an engine in a battery of settings, one factor varied at a time.
 

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from multidraft.cli import options as opt
 from multidraft.cli.bench_grade import grade
 from multidraft.cli.bench_report import report
 from multidraft.cli.bench_simulate import costs, simulate
@@ -84,23 +85,14 @@ def run(
     batch: Annotated[
         str | None, typer.Option(help="Prompts decoded together, such as 1,4,8.  [1]")
     ] = None,
-    chat: Annotated[
-        bool | None,
-        typer.Option(
-            "--chat/--raw",
-            help="Through the chat template, or as it is.  [--chat where there is a template, "
-            "except for text to be continued]",
-        ),
-    ] = None,
+    chat: opt.DataChat = None,
     data_dir: Annotated[
         str | None, typer.Option(help="Folder with the data sets' files.  [the hub]")
     ] = None,
     dtype: Annotated[
         str | None, typer.Option(help="float32, bfloat16, float16 or auto.  [auto]")
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="A torch device.  [a GPU where there is one]")
-    ] = None,
+    device: opt.Device = None,
     vllm_python: Annotated[
         str | None,
         typer.Option(

@@ -12,6 +12,7 @@ from rich.progress import Progress
 from rich.table import Table as Shown
 from rich.text import Text
 
+from multidraft.cli import options as opt
 from multidraft.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def simulate(
         Path | None,
         typer.Option(help="Folder for all tables and curves: HTML, Markdown, LaTeX and CSV."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Predict a run's speed-ups on another machine, from its rounds and the machine's costs.
 
@@ -73,20 +74,17 @@ def simulate(
 
 
 def costs(
-    target: Annotated[str, typer.Option("--target", "-t", help="The target model.")],
+    target: opt.TargetName,
     draft: Annotated[str, typer.Option("--draft", "-d", help="The draft model.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, YAML.")],
     verifiers: Annotated[
         str | None, typer.Option(help="Such as token,spectr-gbv.  [all]", show_default=False)
     ] = None,
-    num_drafts: Annotated[int, typer.Option("--num-drafts", "-K", min=1)] = 3,
+    num_drafts: opt.NumDrafts = 3,
     draft_length: Annotated[str, typer.Option("--draft-length", "-L", help="Such as 4,8.")] = "4,8",
-    temperature: Annotated[float, typer.Option("--temperature", "-T")] = 1.0,
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16, float16 or auto.")] = "auto",
-    device: Annotated[
-        str | None,
-        typer.Option(help="A torch device.  [a GPU where there is one]", show_default=False),
-    ] = None,
+    temperature: opt.Temperature = 1.0,
+    dtype: opt.Dtype = "auto",
+    device: opt.Device = None,
     repetitions: Annotated[int, typer.Option(min=1, help="Medians of so many.")] = 9,
 ) -> None:
     """Measure this machine's cost table for a pair of models."""

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from multidraft.cli import options as opt
 from multidraft.errors import InvalidInput
 
 _MOST_TOKENS = 256  # more change the order of the layers little, and cost as much again
@@ -23,10 +24,8 @@ def calibrate(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The file to write, for --draft self:FILE.")
     ],
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16, float16 or auto.")] = "auto",
-    device: Annotated[
-        str | None, typer.Option(help="A torch device.  [a GPU where there is one]")
-    ] = None,
+    dtype: opt.Dtype = "auto",
+    device: opt.Device = None,
 ) -> None:
     """Find the layers of a model that draft best for it: for targets without a small sibling.
 

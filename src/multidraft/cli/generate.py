@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from multidraft.cli import options as opt
 from multidraft.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -24,12 +25,7 @@ def generate(
     prompt: Annotated[
         str | None, typer.Argument(help="The prompt; without it, --file or standard input.")
     ] = None,
-    target: Annotated[
-        str,
-        typer.Option(
-            "--target", "-t", help="Model whose law the output has: an id, hub id or folder."
-        ),
-    ] = ...,  # type: ignore[assignment]
+    target: opt.TargetName = ...,  # type: ignore[assignment]
     draft: Annotated[
         str | None,
         typer.Option(
@@ -38,10 +34,7 @@ def generate(
             help="Draft model, or self:LAYERS of the target; without one, plain decoding.",
         ),
     ] = None,
-    draft_head: Annotated[
-        str | None,
-        typer.Option(help="The draft's frequent tokens: how many, or a list file.  [all tokens]"),
-    ] = None,
+    draft_head: opt.DraftHead = None,
     verifier: Annotated[
         str | None,
         typer.Option(
@@ -68,10 +61,10 @@ def generate(
         float | None, typer.Option(min=0.0, help="The draft's own temperature.")
     ] = None,
     max_tokens: Annotated[int, typer.Option("--max-tokens", "-m")] = 256,
-    temperature: Annotated[float, typer.Option("--temperature", "-T", help="0 is greedy.")] = 1.0,
-    top_p: Annotated[float, typer.Option()] = 1.0,
-    top_k: Annotated[int, typer.Option(help="0 is off.")] = 0,
-    min_p: Annotated[float, typer.Option()] = 0.0,
+    temperature: opt.Temperature = 1.0,
+    top_p: opt.TopP = 1.0,
+    top_k: opt.TopK = 0,
+    min_p: opt.MinP = 0.0,
     repetition_penalty: Annotated[float, typer.Option()] = 1.0,
     presence_penalty: Annotated[float, typer.Option()] = 0.0,
     frequency_penalty: Annotated[float, typer.Option()] = 0.0,
@@ -96,10 +89,8 @@ def generate(
             help="Through the chat template, or as it is.  [--chat where there is a template]",
         ),
     ] = None,
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16, float16 or auto.")] = "auto",
-    device: Annotated[
-        str | None, typer.Option(help="A torch device.  [a GPU where there is one]")
-    ] = None,
+    dtype: opt.Dtype = "auto",
+    device: opt.Device = None,
     max_length: Annotated[int | None, typer.Option(help="Context to reserve.")] = None,
     show_drafts: Annotated[
         bool, typer.Option("--show-drafts", help="Colour each token by its origin.")
@@ -112,7 +103,7 @@ def generate(
         str | None,
         typer.Option(help="Methods to run in turn on the prompt, such as ar,token,spectr-gbv."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Generate text for one prompt, streamed as it comes, with one line of figures at the end."""
     text = _read_prompt(prompt, file)
@@ -125,7 +116,8 @@ def generate(
     if compare and verifier:
         raise InvalidInput("--compare names the methods itself; leave --verifier out.")
 
-    from multidraft.bench.compare import PLAIN, decoder_for, drafted_method, parse_methods
+    from multidraft.bench.compare import decoder_for, drafted_method, parse_methods
+    from multidraft.bench.methods import PLAIN
     from multidraft.draft.named import widest
     from multidraft.engine import Decoder
     from multidraft.engine.decoder import DEFAULT_VERIFIER

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from multidraft.cli import options as opt
 from multidraft.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -22,14 +23,9 @@ if TYPE_CHECKING:
 
 
 def tune(
-    target: Annotated[str, typer.Option("--target", "-t", help="The target model.")],
-    draft: Annotated[
-        str, typer.Option("--draft", "-d", help="The draft model, or self:LAYERS of the target.")
-    ],
-    draft_head: Annotated[
-        str | None,
-        typer.Option(help="The draft's frequent tokens: how many, or a list file.  [all tokens]"),
-    ] = None,
+    target: opt.TargetName,
+    draft: opt.DraftName,
+    draft_head: opt.DraftHead = None,
     prompts: Annotated[
         Path | None,
         typer.Option(help="Yours: .jsonl with a 'prompt' on each line, or .txt, one a line."),
@@ -37,32 +33,21 @@ def tune(
     data: Annotated[
         str | None, typer.Option(help="Instead: data sets, such as humaneval,gsm8k.")
     ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Folder with the data sets' files.  [the hub]")
-    ] = None,
+    data_dir: opt.DataDir = None,
     count: Annotated[
         int, typer.Option(min=1, help="Prompts to measure on, chosen at random.")
     ] = 12,
-    temperature: Annotated[float, typer.Option("--temperature", "-T", help="0 is greedy.")] = 1.0,
-    top_p: Annotated[float, typer.Option()] = 1.0,
-    top_k: Annotated[int, typer.Option(help="0 is off.")] = 0,
+    temperature: opt.Temperature = 1.0,
+    top_p: opt.TopP = 1.0,
+    top_k: opt.TopK = 0,
     max_tokens: Annotated[
         int, typer.Option("--max-tokens", "-m", min=2, help="Of each answer.")
     ] = 64,
-    chat: Annotated[
-        bool | None,
-        typer.Option(
-            "--chat/--raw",
-            help="Through the chat template, or as it is.  [--chat where there is a template, "
-            "except for text to be continued]",
-        ),
-    ] = None,
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16, float16 or auto.")] = "auto",
-    device: Annotated[
-        str | None, typer.Option(help="A torch device.  [a GPU where there is one]")
-    ] = None,
+    chat: opt.DataChat = None,
+    dtype: opt.Dtype = "auto",
+    device: opt.Device = None,
     max_time: Annotated[float, typer.Option(min=1.0, help="Seconds, loading not counted.")] = 300.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: opt.AsJson = False,
 ) -> None:
     """Measure settings side by side on your prompts, and recommend one.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from multidraft.bench.compare import PLAIN
+from multidraft.bench.methods import PLAIN
 from multidraft.bench.report.bootstrap import SEED
 from multidraft.bench.report.group import Group, Row
 from multidraft.bench.report.measures import MEAN, Measures

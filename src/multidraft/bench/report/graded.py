@@ -8,7 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
-from multidraft.bench.compare import PLAIN
+from multidraft.bench.methods import PLAIN
 from multidraft.bench.quality.equivalence import Equivalence, equivalence
 from multidraft.bench.quality.grades import Grade
 from multidraft.bench.report.bootstrap import SEED

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from multidraft.bench.compare import PLAIN
+from multidraft.bench.methods import PLAIN
 from multidraft.bench.report.bootstrap import SEED, interval, resample_counts
 from multidraft.bench.report.group import Group, Row
 from multidraft.bench.report.table import Estimate

@@ -12,7 +12,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from multidraft.bench.compare import PLAIN
+from multidraft.bench.methods import PLAIN
 from multidraft.bench.report.ablation import AXES, Ablation
 from multidraft.bench.report.measures import SPEED_UP, Measures
 from multidraft.engine.stats import PHASES

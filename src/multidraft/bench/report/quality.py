@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from multidraft.bench.compare import PLAIN
+from multidraft.bench.methods import PLAIN
 from multidraft.bench.quality.equivalence import Equivalence, wilson
 from multidraft.bench.quality.grade import gradable
 from multidraft.bench.report.bootstrap import CONFIDENCE

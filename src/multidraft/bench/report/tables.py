@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from multidraft.bench.compare import PLAIN
+from multidraft.bench.methods import PLAIN
 from multidraft.bench.report import published
 from multidraft.bench.report.ablation import AXES, Ablation
 from multidraft.bench.report.comparisons import LEVEL, SPEED, Comparison

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from multidraft.bench.compare import PLAIN
-from multidraft.bench.methods import parse_method
+from multidraft.bench.methods import PLAIN, parse_method
 from multidraft.bench.records import Record
 from multidraft.bench.report.load import Run
 from multidraft.bench.simulate.calls import calls_of

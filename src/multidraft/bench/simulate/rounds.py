@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean, median
 
-from multidraft.bench.compare import PLAIN
-from multidraft.bench.methods import parse_method
+from multidraft.bench.methods import PLAIN, parse_method
 from multidraft.bench.ours import EngineContestant
 from multidraft.engine import Decoder
 from multidraft.engine.control.curve import Curve

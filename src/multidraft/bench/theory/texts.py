@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from multidraft.bench.compare import PLAIN
-from multidraft.bench.methods import parse_method
+from multidraft.bench.methods import PLAIN, parse_method
 from multidraft.bench.records import Record
 from multidraft.bench.theory.acceptance import SPECINFER, SPECTR
 

@@ -5,8 +5,8 @@ A setting is a `Row`: a method with its K and L.
 
 from __future__ import annotations
 
-from multidraft.bench.compare import PLAIN as PLAIN_METHOD
 from multidraft.bench.methods import AUTO as AUTO_METHOD
+from multidraft.bench.methods import PLAIN as PLAIN_METHOD
 from multidraft.bench.report.group import Row
 
 PLAIN = Row(PLAIN_METHOD, 0, 0)

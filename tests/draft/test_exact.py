@@ -1,0 +1,80 @@
+"""Drafts from some of a model's layers and from a reduced head, with every verifier they fit: the
+output's law, enumerated. The laws are those of tiny transformers, so those of the code that leaves
+layers and head rows out; each is read once per context, which makes them exact."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+
+import pytest
+import torch
+
+from multidraft import FunctionModel, SamplingParams
+from multidraft.audit.exact import analyse_answer
+from multidraft.draft import HybridTreeDrafter, ModelDrafter, SelfDrafter
+from multidraft.models import PREFIX, Extension, TransformersModel
+from multidraft.verify import VERIFIERS
+from tests.draft.laws import EXACT, METHODS
+from tests.models.tiny import CONFIGS, build
+
+VOCAB, LAYERS = 3, (0, 2)
+PROMPT = [1, 2, 0]
+
+
+def tiny(**options) -> TransformersModel:
+    config = copy.deepcopy(CONFIGS["qwen2"])
+    config.vocab_size = VOCAB
+    return TransformersModel(build(config), slots=2, **options)
+
+
+class Read(FunctionModel):
+    """A model's laws, each from one reading of its context."""
+
+    def __init__(self, model: TransformersModel):
+        @cache
+        def law(context: tuple[int, ...]) -> torch.Tensor:
+            slot = model.open()
+            try:
+                model.prefill(slot, context[:-1])
+                ((logits,),) = model.extend([Extension(slot, context[-1:], [PREFIX])])
+            finally:
+                model.close(slot)
+            return torch.softmax(logits.double(), -1)
+
+        super().__init__(VOCAB, law)
+        self._read = model
+
+    def with_layers(self, layers) -> Read:
+        return Read(self._read.with_layers(layers))
+
+
+def check(verifier, target, drafter, temperature) -> None:
+    params = SamplingParams(temperature=temperature, max_tokens=4)
+    report = analyse_answer(verifier, target, drafter, PROMPT, params)
+    assert report.max_error < EXACT
+    assert report.expected_accepted > 0.3  # drafts are of use
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6, 0.0])
+@pytest.mark.parametrize("verifier", METHODS)
+def test_trees_from_the_targets_own_layers(verifier, temperature):
+    target = Read(tiny())
+    check(verifier, target, SelfDrafter(target, LAYERS, 2, 4), temperature)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6, 0.0])
+@pytest.mark.parametrize("verifier", METHODS)
+def test_trees_from_a_reduced_head(verifier, temperature):
+    draft = Read(tiny(head_tokens=[0, 1]))
+    check(verifier, Read(tiny()), HybridTreeDrafter(draft, 2, 4), temperature)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6, 0.0])
+@pytest.mark.parametrize("verifier", sorted(VERIFIERS))
+@pytest.mark.parametrize("source", ["layers", "head"])
+def test_independent_drafts(source, verifier, temperature):
+    target = Read(tiny())
+    draft = target.with_layers(LAYERS) if source == "layers" else Read(tiny(head_tokens=[0, 1]))
+    count = 1 if VERIFIERS[verifier].drafts == "one" else 2
+    check(verifier, target, ModelDrafter(draft, count, 2), temperature)
