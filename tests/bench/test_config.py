@@ -45,6 +45,7 @@ def test_pairs(tmp_path):
         {"target": "m/a", "draft": f"self:{file}"},
         {"target": "m/a", "draft": "self:0-2,4"},
         {"target": "m/a", "draft": "m/b", "draft_head": 500},
+        {"target": "m/a", "draft": "m/b", "draft_dtype": "int4"},
     ]
     config = make_config({**GOOD, "pairs": pairs}, "test")
     file.unlink()  # what it said is known
@@ -53,10 +54,16 @@ def test_pairs(tmp_path):
         ("a + self:0,1,5", "self:0,1,5"),
         ("a + self:0,1,2,4", "self:0,1,2,4"),
         ("a + b (head 500)", "m/b"),
+        ("a + b (int4)", "m/b"),
     ]
-    assert [pair.models for pair in config.pairs] == [["m/a"], ["m/a"], ["m/a", "m/b"]]
-    # Runs of before there was a head to choose go on.
-    assert "draft_head" not in make_config(GOOD, "test").to_dict()["pairs"][0]
+    assert [pair.models for pair in config.pairs] == [
+        ["m/a"],
+        ["m/a"],
+        ["m/a", "m/b"],
+        ["m/a", "m/b"],
+    ]
+    # Runs of before there was a head or a dtype to choose go on.
+    assert not {"draft_head", "draft_dtype"} & set(make_config(GOOD, "test").to_dict()["pairs"][0])
 
 
 @pytest.mark.parametrize(
@@ -80,6 +87,7 @@ def test_pairs(tmp_path):
         ({"pairs": [{"target": "a"}, {"target": "a"}]}, "two pairs have the name 'a'"),
         ({"pairs": [{"target": "a"}]}, "'spectr-gbv' needs a draft model"),
         ({"pairs": [{"target": "a", "draft_head": 8}]}, "draft_head but no draft"),
+        ({"pairs": [{"target": "a", "draft_dtype": "int4"}]}, "draft_dtype but no draft"),
         ({"pairs": [{"target": "a", "draft": "self:3-x"}]}, "Cannot read the layers of self:3-x"),
         ({"pairs": [{"target": "a", "draft": "self:-"}]}, "'-' in self:- is no layer number"),
         (

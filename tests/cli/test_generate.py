@@ -10,8 +10,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from multidraft import Decoder, SamplingParams, __version__, load_model
+from multidraft.models.four_bit import can_be_four_bit
 from multidraft.verify import VERIFIERS
 
 COMMON = ("--dtype", "float32", "--max-tokens", "20", "--seed", "3", "--ignore-eos")
@@ -69,12 +71,15 @@ def test_other_drafters(generate):
 
 
 def test_drafts_by_other_names(generate, run, pair, tmp_path):
-    """Of the target's own layers, or with fewer tokens than all: the text stays the target's."""
+    """Own layers, fewer tokens than all, fewer bits: the text stays the target's."""
     plain = json.loads(generate("hello", "-T", "0", "--json", drafted=False)[1])
     text, frequent = tmp_path / "text.txt", str(tmp_path / "frequent.npz")
     text.write_text("Once upon a time there was a text, and it was counted.")
     assert run("head", pair[1], str(text), "--out", frequent)[0] == 0
-    for drafts in (("self:0",), (pair[1], "--draft-head", f"{frequent}@30")):
+    ways = [("self:0",), (pair[1], "--draft-head", f"{frequent}@30")]
+    if can_be_four_bit(torch.device("cpu")):
+        ways.append((pair[1], "--draft-dtype", "int4"))
+    for drafts in ways:
         options = ("-T", "0", "--json", "-L", "3", "--draft", *drafts)
         code, out, _ = generate("hello", *options, drafted=False)
         report = json.loads(out)
@@ -161,7 +166,10 @@ def test_compare_as_json(generate):
         (("hi", "--draft", "self:7"), "from 0 to 1 in rising order"),
         (("hi", "--draft", "self:none.json"), "Cannot read the layers of self:none.json"),
         (("hi", "--draft", "self:0", "--draft-head", "9"), "shares the target's head"),
+        (("hi", "--draft", "self:0", "--draft-dtype", "int4"), "shares the target's weights"),
         (("hi", "--draft-head", "none.npz"), "There is no list of tokens at none.npz"),
+        (("hi", "--draft-dtype", "int2"), "Unknown dtype int2"),
+        (("hi", "--dtype", "int4"), "for drafts alone, int4"),
         (("hi", "--temperature", "-1"), "temperature"),
         (("hi", "--top-p", "0"), "top_p"),
         (("hi", "--max-tokens", "100000"), "exceed"),

@@ -144,7 +144,7 @@ def test_the_check_at_load_covers_the_reduced_head(monkeypatch):
     from multidraft.models import head
 
     taken = head._rows_of
-    monkeypatch.setattr(head, "_rows_of", lambda layer, tokens: taken(layer, tokens - 1))
+    monkeypatch.setattr(head, "_rows_of", lambda layer, ids, pack: taken(layer, ids - 1, pack))
     with pytest.raises(UnsupportedModel, match="differs"):
         TransformersModel(build(CONFIGS["llama"]), head_tokens=LISTED, slots=1)
 

@@ -16,18 +16,22 @@ from multidraft.errors import InvalidInput
 from multidraft.models.layer_choice import is_self, settled
 from multidraft.sampling import SamplingParams
 
+#: Keys of a pair that say what the draft model is made into.
+_OF_DRAFT = ("draft_head", "draft_dtype")
+
 
 @dataclass(frozen=True)
 class Pair:
     """Target and draft by name; ``name`` is what records call the two.
 
-    ``draft`` and ``draft_head`` are the name and the head that `load_draft` takes.
+    ``draft``, ``draft_head`` and ``draft_dtype`` are what `load_draft` takes.
     """
 
     name: str
     target: str
     draft: str | None = None
     draft_head: str | None = None
+    draft_dtype: str | None = None
 
     @property
     def models(self) -> list[str]:
@@ -85,8 +89,9 @@ class Config:
         if len(self.batch) == 1:  # as runs were written when there could be but one
             values["batch"] = self.batch[0]
         for pair in values["pairs"]:  # likewise
-            if pair["draft_head"] is None:
-                del pair["draft_head"]
+            for key in _OF_DRAFT:
+                if pair[key] is None:
+                    del pair[key]
         return values
 
 
@@ -235,21 +240,26 @@ def _pair(value: Any) -> Pair:
             "a list of pairs, each with 'target' and, where wanted, 'draft' and 'name'"
         )
     for key in value:
-        if key not in ("name", "target", "draft", "draft_head"):
+        if key not in ("name", "target", "draft", *_OF_DRAFT):
             raise InvalidInput(
-                f"unknown key {key!r} in a pair; it has target, draft, draft_head and name."
+                f"unknown key {key!r} in a pair; it has target, draft, {', '.join(_OF_DRAFT)} and "
+                "name."
             )
     target = _text(value["target"])
     # Settled, so that a run goes on with the layers it began with.
     draft = None if value.get("draft") is None else settled(_text(value["draft"]))
-    head = None if value.get("draft_head") is None else _text(str(value["draft_head"]))
-    if head is not None and draft is None:
-        raise InvalidInput("a pair has draft_head but no draft.")
+    given = [value.get(key) for key in _OF_DRAFT]
+    head, dtype = (None if each is None else _text(str(each)) for each in given)
+    for key, each in zip(_OF_DRAFT, given, strict=True):
+        if each is not None and draft is None:
+            raise InvalidInput(f"a pair has {key} but no draft.")
     short = [each if is_self(each) else Path(each).name for each in (target, draft) if each]
     if head is not None:
         short[-1] += f" (head {Path(head).name})"
+    if dtype is not None:
+        short[-1] += f" ({dtype})"
     name = " + ".join(short) if value.get("name") is None else _text(value["name"])
-    return Pair(name, target, draft, head)
+    return Pair(name, target, draft, head, dtype)
 
 
 def _data(value: Any) -> tuple[str, ...]:

@@ -111,15 +111,16 @@ class _Contest:
     ):
         self._config = config
         options: dict[str, Any] = {
-            "dtype": config.dtype,
             "device": config.device,
             "max_length": config.max_length,
             "slots": max(config.batch),
         }
-        self._target = load_model(pair.target, **options)
+        self._target = load_model(pair.target, config.dtype, **options)
         self._draft: LanguageModel | None = None
         if pair.draft:
-            self._draft = load_draft(pair.draft, self._target, pair.draft_head, **options)
+            self._draft = load_draft(
+                pair.draft, self._target, pair.draft_head, pair.draft_dtype, **options
+            )
         draft_folder = folders.get(pair.draft) if pair.draft else None
         self._peers = Peers(self._target, folders[pair.target], draft_folder, config.vllm_python)
         self._encoder = Decoder(self._target)

@@ -57,6 +57,7 @@ def run(
     draft_head: Annotated[
         str | None, typer.Option(help="The draft's frequent tokens: how many, or a list file.")
     ] = None,
+    draft_dtype: opt.DraftDtype = None,
     data: Annotated[
         str | None,
         typer.Option(help="Data sets, such as humaneval,gsm8k,mgsm-de or file:prompts.jsonl."),
@@ -123,10 +124,15 @@ def run(
     }
     if draft is not None and target is None:
         raise InvalidInput("--draft without --target: give both, or name the pair in --config.")
-    if draft_head is not None and draft is None:
-        raise InvalidInput("--draft-head without --draft: give both, or name the pair in --config.")
+    of_draft = {"draft_head": draft_head, "draft_dtype": draft_dtype}
+    for key, value in of_draft.items():
+        if value is not None and draft is None:
+            raise InvalidInput(
+                f"--{key.replace('_', '-')} without --draft: give both, or name the pair in "
+                "--config."
+            )
     if target is not None:
-        options["pairs"] = [{"target": target, "draft": draft, "draft_head": draft_head}]
+        options["pairs"] = [{"target": target, "draft": draft, **of_draft}]
     given = {key: value for key, value in options.items() if value is not None}
     console = Console(stderr=True)
 

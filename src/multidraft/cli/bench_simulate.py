@@ -75,7 +75,7 @@ def simulate(
 
 def costs(
     target: opt.TargetName,
-    draft: Annotated[str, typer.Option("--draft", "-d", help="The draft model.")],
+    draft: opt.DraftName,
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, YAML.")],
     verifiers: Annotated[
         str | None, typer.Option(help="Such as token,spectr-gbv.  [all]", show_default=False)
@@ -84,6 +84,7 @@ def costs(
     draft_length: Annotated[str, typer.Option("--draft-length", "-L", help="Such as 4,8.")] = "4,8",
     temperature: opt.Temperature = 1.0,
     dtype: opt.Dtype = "auto",
+    draft_dtype: opt.DraftDtype = None,
     device: opt.Device = None,
     repetitions: Annotated[int, typer.Option(min=1, help="Medians of so many.")] = 9,
 ) -> None:
@@ -104,7 +105,7 @@ def costs(
     if not out.absolute().parent.is_dir():
         raise InvalidInput(f"There is no folder {out.parent} to write to; make it first.")
     target_model = load_model(target, dtype=dtype, device=device, slots=2)
-    draft_model = load_draft(draft, target_model, dtype=dtype, device=device, slots=2)
+    draft_model = load_draft(draft, target_model, dtype=draft_dtype, device=device, slots=2)
     with Progress(console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("Measuring", total=None)
         found = measure_costs(
@@ -119,7 +120,8 @@ def costs(
         )
     where = machine()
     comment = (
-        f"{target} with {draft}, {target_model.dtype}, K = {num_drafts}, T = {temperature:g}\n"
+        f"{target} ({target_model.dtype}) with {draft} ({draft_dtype or 'the same'}), "
+        f"K = {num_drafts}, T = {temperature:g}\n"
         f"{where['gpu'] or where['cpu']}, {where['threads']} threads; medians of {repetitions}, "
         "in seconds"
     )

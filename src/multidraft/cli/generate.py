@@ -35,6 +35,7 @@ def generate(
         ),
     ] = None,
     draft_head: opt.DraftHead = None,
+    draft_dtype: opt.DraftDtype = None,
     verifier: Annotated[
         str | None,
         typer.Option(
@@ -151,27 +152,23 @@ def generate(
     drafted = [drafted_method(name) for name in methods if name != PLAIN]
     if draft is None and (compare or any(method.needs_draft for method in drafted)):
         raise InvalidInput("--compare, --verifier, -K and -L need a draft model; add --draft.")
-    if draft is None and draft_head is not None:
-        raise InvalidInput("--draft-head is the draft model's; add --draft.")
+    for name, value in (("--draft-head", draft_head), ("--draft-dtype", draft_dtype)):
+        if draft is None and value is not None:
+            raise InvalidInput(f"{name} is the draft model's; add --draft.")
     if draft is not None:
         draft = settled(draft)
     if verifier and (num_drafts or 1) > 1 and get_verifier(drafted[0].verifier).drafts == "one":
         raise InvalidInput(f"The verifier {verifier!r} takes one draft; leave -K out.")
 
     notes = Console(stderr=True)
-    options: dict[str, Any] = {
-        "dtype": dtype,
-        "device": device,
-        "max_length": max_length,
-        "slots": 1,
-    }
+    options: dict[str, Any] = {"device": device, "max_length": max_length, "slots": 1}
     with notes.status(f"Loading {target}"):
-        target_model = load_model(target, **options)
+        target_model = load_model(target, dtype, **options)
     request = _as_request(text, chat, target_model)
     draft_model: LanguageModel | None = None
     if draft is not None:
         with notes.status(f"Loading {draft}"):
-            draft_model = load_draft(draft, target_model, draft_head, **options)
+            draft_model = load_draft(draft, target_model, draft_head, draft_dtype, **options)
         if isinstance(draft_model, TranslatedModel):
             said = draft_model.describe(Decoder(target_model).encode(request))
             notes.print(said, style="dim", highlight=False, markup=False, soft_wrap=True)

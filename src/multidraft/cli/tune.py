@@ -26,6 +26,7 @@ def tune(
     target: opt.TargetName,
     draft: opt.DraftName,
     draft_head: opt.DraftHead = None,
+    draft_dtype: opt.DraftDtype = None,
     prompts: Annotated[
         Path | None,
         typer.Option(help="Yours: .jsonl with a 'prompt' on each line, or .txt, one a line."),
@@ -76,7 +77,7 @@ def tune(
         target_model = load_model(target, dtype=dtype, device=device, slots=1)
     with console.status(f"Loading {draft}"):
         draft_model = load_draft(
-            draft, target_model, draft_head, dtype=dtype, device=device, slots=1
+            draft, target_model, draft_head, draft_dtype, device=device, slots=1
         )
     chat = chat_by_default(names, target_model) if chat is None else chat
     encoded = encode(examples, chat, target_model)
@@ -99,7 +100,9 @@ def tune(
     ]
     if not chat and chat_by_default([], target_model):
         others.append("--raw")
-    drafted = ["--draft", draft, *(["--draft-head", draft_head] if draft_head else [])]
+    drafted = ["--draft", draft]
+    for name, value in (("--draft-head", draft_head), ("--draft-dtype", draft_dtype)):
+        drafted += [name, value] if value else []
     _show(found, target, drafted, others, as_json, stopped)
     if stopped:
         raise typer.Exit(130)

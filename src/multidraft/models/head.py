@@ -15,7 +15,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from multidraft.errors import InvalidInput, UnsupportedModel
-from multidraft.models.packed import PackedLinear, can_pack
+from multidraft.models.packed import Pack, PackedLinear, can_pack
 
 
 class ReducedHead:
@@ -31,6 +31,7 @@ class ReducedHead:
         always: ids that are on every list, such as end tokens; any outside the vocabulary are
             passed over.
         vocab_size: V, the width of the model's logits.
+        pack: how the rows are laid out where they can be.
 
     Raises:
         InvalidInput: no ids, ids outside the vocabulary, or one twice.
@@ -43,6 +44,7 @@ class ReducedHead:
         tokens: Sequence[int],
         always: Iterable[int],
         vocab_size: int,
+        pack: Pack = PackedLinear,
     ) -> None:
         check_ids(tokens, vocab_size)
         layer = model.get_output_embeddings()  # type: ignore[no-untyped-call]
@@ -56,7 +58,7 @@ class ReducedHead:
         self.vocab_size = vocab_size
         #: int64 ``[n]``, rising: the tokens that have logits.
         self.tokens = torch.tensor(sorted(chosen), device=layer.weight.device)
-        self._layer = _rows_of(layer, self.tokens)
+        self._layer = _rows_of(layer, self.tokens, pack)
 
     def install(self, model: PreTrainedModel) -> None:
         """Replace the output layer, whose memory is freed unless the input embedding shares it."""
@@ -84,11 +86,11 @@ def check_ids(tokens: Sequence[int], vocab_size: int) -> None:
 
 
 @torch.no_grad()
-def _rows_of(layer: nn.Linear, tokens: torch.Tensor) -> nn.Module:
+def _rows_of(layer: nn.Linear, tokens: torch.Tensor, pack: Pack) -> nn.Module:
     weight = layer.weight[tokens]
     bias = None if layer.bias is None else layer.bias[tokens]
     if can_pack(weight.dtype, weight.device):
-        return PackedLinear(weight, bias)
+        return pack(weight, bias)
     rows = nn.Linear(layer.in_features, len(tokens), bias=bias is not None, device="meta")
     rows.weight = nn.Parameter(weight, requires_grad=False)
     if bias is not None:

@@ -19,7 +19,7 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer
 
 from multidraft.models.attention import Plan, tree_attention
 from multidraft.models.cache import SlotCache
-from multidraft.models.packed import PackedLinear, can_pack
+from multidraft.models.packed import Pack, PackedLinear, can_pack
 
 # Exact types: a subclass may compute something else.
 _FAMILY = (LlamaDecoderLayer, MistralDecoderLayer, Qwen2DecoderLayer)
@@ -28,7 +28,7 @@ _FAMILY = (LlamaDecoderLayer, MistralDecoderLayer, Qwen2DecoderLayer)
 class LeanLayer(nn.Module):
     """Takes the place of a decoder layer, whose weights it packs (see `PackedLinear`)."""
 
-    def __init__(self, layer: Any) -> None:
+    def __init__(self, layer: Any, pack: Pack) -> None:
         super().__init__()
         attention, mlp = layer.self_attn, layer.mlp
         self.layer_idx: int = attention.layer_idx
@@ -41,10 +41,10 @@ class LeanLayer(nn.Module):
             self._window = attention.config.sliding_window
         self._act = mlp.act_fn
         self.norm_attention, self.norm_mlp = layer.input_layernorm, layer.post_attention_layernorm
-        self.qkv = _joined(attention.q_proj, attention.k_proj, attention.v_proj)
-        self.out = _joined(attention.o_proj)
-        self.gate_up = _joined(mlp.gate_proj, mlp.up_proj)
-        self.down = _joined(mlp.down_proj)
+        self.qkv = _joined(pack, attention.q_proj, attention.k_proj, attention.v_proj)
+        self.out = _joined(pack, attention.o_proj)
+        self.gate_up = _joined(pack, mlp.gate_proj, mlp.up_proj)
+        self.down = _joined(pack, mlp.down_proj)
 
     def forward(
         self,
@@ -86,23 +86,23 @@ def _normed(x: torch.Tensor, norm: Any) -> torch.Tensor:
     return nn.functional.rms_norm(x, weight.shape, weight, norm.variance_epsilon)
 
 
-def _joined(*linears: nn.Linear) -> PackedLinear:
+def _joined(pack: Pack, *linears: nn.Linear) -> PackedLinear:
     weights: list[torch.Tensor] = [linear.weight for linear in linears]
     biases: list[torch.Tensor | None] = [linear.bias for linear in linears]
     bias = None
     if any(each is not None for each in biases):
         none = [weight.new_zeros(len(weight)) for weight in weights]
         bias = torch.cat([n if b is None else b for n, b in zip(none, biases, strict=True)])
-    return PackedLinear(torch.cat(weights), bias)
+    return pack(torch.cat(weights), bias)
 
 
-def lean_layers(model: PreTrainedModel) -> int:
+def lean_layers(model: PreTrainedModel, pack: Pack = PackedLinear) -> int:
     """Replace every decoder layer that can be, in place; returns how many were."""
     replaced = 0
     for parent in model.modules():
         for name, child in parent.named_children():
             if type(child) in _FAMILY and _plain(child):
-                setattr(parent, name, LeanLayer(child))
+                setattr(parent, name, LeanLayer(child, pack))
                 replaced += 1
     return replaced
 

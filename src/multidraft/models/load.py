@@ -41,6 +41,7 @@ def load_model(
     slots: int = 8,
     revision: str | None = None,
     head_tokens: HeadTokens | None = None,
+    four_bit: bool = False,
 ) -> TransformersModel:
     """Load a causal language model for tree scoring.
 
@@ -56,6 +57,7 @@ def load_model(
         head_tokens: for a draft, the only tokens that it computes logits of (see
             docs/choosing-drafts.md): how many of the list that ships for its vocabulary, a list
             file that `multidraft head` wrote (``FILE@N``: its first N), or token ids.
+        four_bit: for a draft: its weights in four bits (see `TransformersModel`).
 
     Raises:
         ModelUnavailable: the model cannot be had, or its folder is broken.
@@ -78,6 +80,7 @@ def load_model(
         max_length=max_length,
         slots=slots,
         head_tokens=head,
+        four_bit=four_bit,
     )
     _leave_file(model)
     return loaded
@@ -103,7 +106,8 @@ def resolve_dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype
     for name, known in _DTYPES.items():
         if dtype in (name, known):
             return known
-    raise InvalidInput(f"Unknown dtype {dtype}; choose auto, {', '.join(_DTYPES)}.")
+    names = ", ".join(_DTYPES)
+    raise InvalidInput(f"Unknown dtype {dtype}; choose auto, {names}, or, for drafts alone, int4.")
 
 
 def _has_fast_bfloat16(device: torch.device) -> bool:

@@ -6,6 +6,8 @@ product. The packed layer calls the same oneDNN kernel on a weight reordered bef
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
@@ -49,6 +51,10 @@ class PackedLinear(nn.Module):
         return f"in_features={self.in_features}, out_features={self.out_features}"
 
 
+#: What makes a packed layer of a weight and a bias.
+Pack = Callable[[torch.Tensor, torch.Tensor | None], PackedLinear]
+
+
 def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
     """Whether weights of this dtype and device have a packed form that is faster."""
     if device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
@@ -58,7 +64,7 @@ def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
     return dtype == torch.float32
 
 
-def pack_linears(model: nn.Module) -> int:
+def pack_linears(model: nn.Module, pack: Pack = PackedLinear) -> int:
     """Replace every plain linear layer of ``model`` by a packed one, in place, where it can be.
 
     Each original weight is freed as it is replaced; one that an embedding shares stays there.
@@ -75,6 +81,6 @@ def pack_linears(model: nn.Module) -> int:
             else:
                 continue
             if can_pack(weight.dtype, weight.device):
-                setattr(parent, name, PackedLinear(weight, child.bias))
+                setattr(parent, name, pack(weight, child.bias))
                 packed += 1
     return packed

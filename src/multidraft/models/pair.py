@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from multidraft.errors import InvalidInput
 from multidraft.models.base import LanguageModel
 from multidraft.models.layer_choice import SELF, is_self, parse_layers
@@ -11,9 +13,16 @@ from multidraft.models.load import load_model
 from multidraft.models.transformers_model import TransformersModel
 from multidraft.models.translated import share_vocabulary
 
+#: The dtype of drafts with weights of four bits.
+INT4 = "int4"
+
 
 def load_draft(
-    name: str, target: TransformersModel, head: str | None = None, **options: Any
+    name: str,
+    target: TransformersModel,
+    head: str | None = None,
+    dtype: str | torch.dtype | None = None,
+    **options: Any,
 ) -> LanguageModel:
     """Load a draft model that speaks the target's vocabulary.
 
@@ -24,14 +33,27 @@ def load_draft(
         target: the target.
         head: how many of its vocabulary's frequent tokens it computes logits of, or a list file
             (see ``head_tokens`` of `load_model`); None: all.
+        dtype: as `load_model` takes it, or ``int4``: bfloat16 with weights of four bits, for CPUs
+            (see ``four_bit`` of `load_model`); None: the target's.
         options: the others of `load_model`; a draft made of the target's layers has the target's.
 
     Raises:
-        InvalidInput: layers that are not there, or a head for a draft that has the target's.
+        InvalidInput: layers that are not there, a head or a dtype for a draft that has the
+            target's, or ``int4`` where it cannot be had.
         ModelUnavailable, UnsupportedModel: as `load_model`.
     """
     if is_self(name):
         if head is not None:
             raise InvalidInput(f"{name} shares the target's head; leave the draft's head out.")
+        if dtype is not None:
+            raise InvalidInput(f"{name} shares the target's weights; leave the draft's dtype out.")
         return target.with_layers(parse_layers(name[len(SELF) :]))
-    return share_vocabulary(load_model(name, head_tokens=head, **options), target)
+    four_bit = dtype == INT4
+    model = load_model(
+        name,
+        dtype=torch.bfloat16 if four_bit else dtype or target.dtype,
+        head_tokens=head,
+        four_bit=four_bit,
+        **options,
+    )
+    return share_vocabulary(model, target)

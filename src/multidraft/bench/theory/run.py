@@ -159,13 +159,14 @@ class _Scorer:
         for name in pair.models:
             _check_model(name, recorded[name])
         options: dict[str, Any] = {
-            "dtype": config.dtype,
             "device": config.device,
             "max_length": config.max_length,
             "slots": 1,
         }
-        self._target = load_model(pair.target, **options)
-        self._draft = load_draft(pair.draft, self._target, pair.draft_head, **options)
+        self._target = load_model(pair.target, config.dtype, **options)
+        self._draft = load_draft(
+            pair.draft, self._target, pair.draft_head, pair.draft_dtype, **options
+        )
         self._encoder = Decoder(self._target)
         self._examples = {
             (dataset, example.id): example for dataset, part in examples.items() for example in part
