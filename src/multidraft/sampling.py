@@ -304,7 +304,9 @@ def _softmax(x: Tensor, temperature: float) -> Tensor | None:
     softmax NaN, so one value of each is enough to look at."""
     p = torch.softmax(x if temperature == 1 else x / temperature, dim=-1)
     if not p[..., 0].isnan().any():
-        return p
+        # A CPU takes some hundred times as long for denormal numbers, and below a temperature of
+        # 0.5 a large vocabulary has tens of thousands. They are 0 here, as smaller ones are anyway.
+        return torch.threshold_(p, torch.finfo(p.dtype).tiny, 0.0)
     # Good logits over an extreme temperature may have overflowed: shift them first, then.
     top = x.amax(-1, keepdim=True)
     if not top.isfinite().all():
