@@ -57,7 +57,7 @@ def run(
     draft_head: Annotated[
         str | None, typer.Option(help="The draft's frequent tokens: how many, or a list file.")
     ] = None,
-    draft_dtype: opt.DraftDtype = None,
+    draft_dtype: opt.RunDraftDtype = None,
     data: Annotated[
         str | None,
         typer.Option(help="Data sets, such as humaneval,gsm8k,mgsm-de or file:prompts.jsonl."),

@@ -84,7 +84,7 @@ def costs(
     draft_length: Annotated[str, typer.Option("--draft-length", "-L", help="Such as 4,8.")] = "4,8",
     temperature: opt.Temperature = 1.0,
     dtype: opt.Dtype = "auto",
-    draft_dtype: opt.DraftDtype = None,
+    draft_dtype: opt.RunDraftDtype = None,
     device: opt.Device = None,
     repetitions: Annotated[int, typer.Option(min=1, help="Medians of so many.")] = 9,
 ) -> None:
@@ -120,7 +120,7 @@ def costs(
         )
     where = machine()
     comment = (
-        f"{target} ({target_model.dtype}) with {draft} ({draft_dtype or 'the same'}), "
+        f"{target} ({target_model.dtype}) with {draft} (draft dtype: {draft_dtype or 'the same'}), "
         f"K = {num_drafts}, T = {temperature:g}\n"
         f"{where['gpu'] or where['cpu']}, {where['threads']} threads; medians of {repetitions}, "
         "in seconds"

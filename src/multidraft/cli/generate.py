@@ -35,7 +35,7 @@ def generate(
         ),
     ] = None,
     draft_head: opt.DraftHead = None,
-    draft_dtype: opt.DraftDtype = None,
+    draft_dtype: opt.DraftDtype = "auto",
     verifier: Annotated[
         str | None,
         typer.Option(
@@ -152,9 +152,9 @@ def generate(
     drafted = [drafted_method(name) for name in methods if name != PLAIN]
     if draft is None and (compare or any(method.needs_draft for method in drafted)):
         raise InvalidInput("--compare, --verifier, -K and -L need a draft model; add --draft.")
-    for name, value in (("--draft-head", draft_head), ("--draft-dtype", draft_dtype)):
-        if draft is None and value is not None:
-            raise InvalidInput(f"{name} is the draft model's; add --draft.")
+    for name, given in (("head", draft_head is not None), ("dtype", draft_dtype != "auto")):
+        if draft is None and given:
+            raise InvalidInput(f"--draft-{name} is the draft model's; add --draft.")
     if draft is not None:
         draft = settled(draft)
     if verifier and (num_drafts or 1) > 1 and get_verifier(drafted[0].verifier).drafts == "one":

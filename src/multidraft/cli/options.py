@@ -34,8 +34,15 @@ DataChat = Annotated[
 DataDir = Annotated[Path | None, typer.Option(help="Folder with the data sets' files.  [the hub]")]
 Dtype = Annotated[str, typer.Option(help="float32, bfloat16, float16 or auto.")]
 DraftDtype = Annotated[
+    str,
+    typer.Option(
+        help="float32, bfloat16, float16; int4: four bits a weight, on CPUs; auto: int4 where that "
+        "is faster, else the target's."
+    ),
+]
+RunDraftDtype = Annotated[
     str | None,
-    typer.Option(help="As --dtype, or int4: four bits a weight, on CPUs.  [the target's]"),
+    typer.Option(help="As --dtype; or int4: four bits a weight, on CPUs.  [the target's]"),
 ]
 Device = Annotated[str | None, typer.Option(help="A torch device.  [a GPU where there is one]")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

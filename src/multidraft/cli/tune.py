@@ -26,7 +26,7 @@ def tune(
     target: opt.TargetName,
     draft: opt.DraftName,
     draft_head: opt.DraftHead = None,
-    draft_dtype: opt.DraftDtype = None,
+    draft_dtype: opt.DraftDtype = "auto",
     prompts: Annotated[
         Path | None,
         typer.Option(help="Yours: .jsonl with a 'prompt' on each line, or .txt, one a line."),
@@ -100,9 +100,8 @@ def tune(
     ]
     if not chat and chat_by_default([], target_model):
         others.append("--raw")
-    drafted = ["--draft", draft]
-    for name, value in (("--draft-head", draft_head), ("--draft-dtype", draft_dtype)):
-        drafted += [name, value] if value else []
+    drafted = ["--draft", draft, *(["--draft-head", draft_head] if draft_head else [])]
+    drafted += ["--draft-dtype", draft_dtype] if draft_dtype != "auto" else []
     _show(found, target, drafted, others, as_json, stopped)
     if stopped:
         raise typer.Exit(130)

@@ -23,6 +23,8 @@ class Prices:
         node: of a position that the target scores.
         calls: of the draft model's first call, its second, and so on; the last one is that of all
             deeper calls too. Empty: calls are free.
+        draft: accepted tokens for each that the draft model expected to be, at depth 1, 2, and so
+            on; the last one holds below too. Empty: it is believed.
         lookup: accepted tokens for each that lookup expected to be: its estimates are corrected by
             it.
         model_gain: what asking the draft model is expected to add in all, prices paid. Where lookup
@@ -31,12 +33,21 @@ class Prices:
 
     node: float = 0.0
     calls: tuple[float, ...] = ()
+    draft: tuple[float, ...] = ()
     lookup: float = 1.0
     model_gain: float = math.inf
 
     def call(self, depth: int) -> float:
         """Price of the call that gives the tokens at ``depth``, which is 1 below the root."""
-        return self.calls[min(depth, len(self.calls)) - 1] if self.calls else 0.0
+        return _at(self.calls, depth, 0.0)
+
+    def reliance(self, depth: int) -> float:
+        """Accepted tokens for each that the draft model expected to be at ``depth``."""
+        return _at(self.draft, depth, 1.0)
+
+
+def _at(values: tuple[float, ...], depth: int, otherwise: float) -> float:
+    return values[min(depth, len(values)) - 1] if values else otherwise
 
 
 FREE = Prices()

@@ -85,9 +85,9 @@ class Growth:
         # How many and which are chosen is settled for the whole depth before any draw of it.
         options = [self._options(node) for node in nodes]
         if width is None:
-            counts = allot(
-                [o.prospect for o in options], self._left, self._levels_left, self._prices.node
-            )
+            price = self._prices.node / self._prices.reliance(self._depth + 1)
+            prospects = [o.prospect for o in options]
+            counts = allot(prospects, self._left, self._levels_left, price)
         else:
             counts = _filled(width, len(nodes), self._left)
         for node, option, count in zip(nodes, options, counts, strict=True):
@@ -98,7 +98,8 @@ class Growth:
         # Each that goes on takes at least one of the nodes left, so no more than these go on.
         going_on = sorted(new, key=lambda n: -self._reach[n])[: self._left]
         # What one more level adds never grows with depth: once it is not worth a call, none is.
-        worth = KEPT * sum(self._reach[n] for n in going_on)
+        kept = KEPT * self._prices.reliance(self._depth + 1)
+        worth = sum(max(0.0, kept * self._reach[n] - self._prices.node) for n in going_on)
         go_on = self._levels_left > 0 and worth >= self._prices.call(self._depth + 1)
         self.frontier = sorted(going_on) if go_on else []
 

@@ -69,9 +69,14 @@ def pack_four_bit(weight: torch.Tensor, bias: torch.Tensor | None) -> PackedLine
 
 
 def can_be_four_bit(device: torch.device) -> bool:
-    """Whether there is a kernel for it: on CPUs, where bfloat16 is computed natively."""
-    return can_pack(torch.bfloat16, device) and hasattr(
-        torch.ops.aten, "_weight_int4pack_mm_for_cpu"
+    """Whether four bits are faster there: on CPUs with AVX-512 and its bfloat16 instructions.
+
+    PyTorch has the product for other CPUs too, where it was not measured.
+    """
+    return (
+        can_pack(torch.bfloat16, device)
+        and torch.backends.cpu.get_cpu_capability() == "AVX512"
+        and torch.cpu._is_avx512_bf16_supported()
     )
 
 

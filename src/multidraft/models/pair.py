@@ -8,6 +8,7 @@ import torch
 
 from multidraft.errors import InvalidInput
 from multidraft.models.base import LanguageModel
+from multidraft.models.four_bit import can_be_four_bit
 from multidraft.models.layer_choice import SELF, is_self, parse_layers
 from multidraft.models.load import load_model
 from multidraft.models.transformers_model import TransformersModel
@@ -33,8 +34,9 @@ def load_draft(
         target: the target.
         head: how many of its vocabulary's frequent tokens it computes logits of, or a list file
             (see ``head_tokens`` of `load_model`); None: all.
-        dtype: as `load_model` takes it, or ``int4``: bfloat16 with weights of four bits, for CPUs
-            (see ``four_bit`` of `load_model`); None: the target's.
+        dtype: as `load_model` takes it; or ``int4``, bfloat16 with weights of four bits, for CPUs
+            (see ``four_bit`` of `load_model`); or ``auto``, int4 where that is faster, else the
+            target's; None: the target's.
         options: the others of `load_model`; a draft made of the target's layers has the target's.
 
     Raises:
@@ -42,6 +44,9 @@ def load_draft(
             target's, or ``int4`` where it cannot be had.
         ModelUnavailable, UnsupportedModel: as `load_model`.
     """
+    if dtype == "auto":
+        fits = target.dtype == torch.bfloat16 and can_be_four_bit(target.device)
+        dtype = INT4 if fits and not is_self(name) else None
     if is_self(name):
         if head is not None:
             raise InvalidInput(f"{name} shares the target's head; leave the draft's head out.")

@@ -100,7 +100,7 @@ class TransformersModel:
                 layer that ``head_tokens`` could reduce.
             InvalidInput: ``max_length`` exceeds what the model can hold, a count is below 1,
                 ``head_tokens`` are not distinct ids of the vocabulary, or ``four_bit`` for a model
-                that is not in bfloat16 on a CPU that computes it.
+                that is not in bfloat16 on a CPU with AVX-512 instructions for it.
         """
         selfcheck.refuse_unsupported(model.config, type(model))
         self.max_length = resolve_max_length(max_length, model.config)
@@ -124,8 +124,8 @@ class TransformersModel:
         if four_bit:
             if self.dtype != torch.bfloat16 or not can_be_four_bit(self.device):
                 raise InvalidInput(
-                    "Weights of four bits need a CPU with bfloat16 instructions, and a model in "
-                    "bfloat16; choose another dtype for the draft."
+                    "Weights of four bits need a CPU with AVX-512 bfloat16 instructions, and a "
+                    "model in bfloat16; choose another dtype for the draft."
                 )
             pack = pack_four_bit
             round_weights(model)  # what follows is checked against the rounded model

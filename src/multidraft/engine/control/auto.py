@@ -18,7 +18,15 @@ from multidraft.draft.base import Drafter, Prices
 from multidraft.engine.control.base import Choice, Round
 from multidraft.engine.control.costs import Costs
 from multidraft.engine.control.lengths import best_length
-from multidraft.engine.control.record import Record, lookup_reliance, reliance, value
+from multidraft.engine.control.record import (
+    KEPT_SHARED,
+    KEPT_SHARED_IDLE,
+    Record,
+    Yield,
+    lookup_reliance,
+    reliance,
+    value,
+)
 from multidraft.engine.sequence import Sequence as Running
 from multidraft.tree import ROOT, DraftTree
 
@@ -28,8 +36,6 @@ TRIALS = 10
 EXPLORATION = 0.01
 #: The most rounds over which the cost of catching up must pay.
 _HORIZON = 16.0
-#: Every so many rounds with the draft, drafts go on for longer than seems worth it.
-_DEEPER = 8
 #: Every so many rounds with the draft a plain step is timed, unless drafting is so much faster; the
 #: first time after so many.
 _TIMED, _CLEARLY, _FIRST_TIMED = 16, 1.5, 5
@@ -55,7 +61,7 @@ class AutoController:
     def __init__(self, drafter: Drafter, costs: Costs):
         self._drafter = drafter
         self._costs = costs
-        self._shared = Record()
+        self._shared = Record(Yield(kept=KEPT_SHARED, kept_idle=KEPT_SHARED_IDLE))
         self._states: WeakKeyDictionary[Running, _State] = WeakKeyDictionary()
         self._elapsed = self._lost = 0.0  # seconds of all rounds; of probes that did not pay
         self._timed_at = _FIRST_TIMED - _TIMED  # rounds with the draft when a plain step was timed
@@ -110,12 +116,11 @@ class AutoController:
         call = speed * self._costs.draft(batch * record.rows) / batch
         usual = value(record, self._shared, speed)
         gain = usual - speed * self._catching_up(state, sequence, 0) / self._horizon(sequence)
-        deeper = record.model_rounds % _DEEPER == _DEEPER - 1
         prices = Prices(
             node=self._node_price(record, speed, batch),
-            calls=tuple(
-                call * (0.5 if deeper else 1.0) / max(0.01, reliance(record, self._shared, depth))
-                for depth in range(1, room + 1)
+            calls=(call,),
+            draft=tuple(
+                max(0.01, reliance(record, self._shared, depth)) for depth in range(1, room + 1)
             ),
             lookup=lookup_reliance(record, self._shared),
             model_gain=gain,
@@ -217,7 +222,7 @@ class AutoController:
                 record.add_shape(len(each.tree), rows)
                 if not ended:
                     record.drafting.add(each.kept - 1, extra)
-                    record.drafting.add_depths(_expected(each.tree), each.accepted)
+                    record.drafting.add_depths(_expected(each.tree, each.accepted), each.accepted)
         self._elapsed += plain + extra
         if asked:
             extra += self._catching_up(state, each.sequence, each.kept)
@@ -247,11 +252,11 @@ def _looked_up(each: Round) -> float:
     return sum(reach[node] for node in reach if node != ROOT) / each.choice.prices.lookup
 
 
-def _expected(tree: DraftTree) -> list[float]:
-    """By depth from 1, how many tokens the draft model expects to be accepted; 1 at each depth of
-    independent drafts, which say nothing."""
+def _expected(tree: DraftTree, accepted: int) -> list[float]:
+    """By depth from 1, how many tokens the draft model expects to be accepted; of independent
+    drafts 1 at each depth where the token before was accepted."""
     if tree.chains is not None:
-        return [1.0] * tree.depth
+        return [1.0] * min(tree.depth, accepted + 1)
     depths = [0] * len(tree)
     found: list[float] = []
     for node in range(1, len(tree)):

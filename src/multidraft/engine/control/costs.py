@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import time
 from collections.abc import Sequence
@@ -15,13 +16,16 @@ from multidraft.models.base import PREFIX, Extension, LanguageModel
 from multidraft.models.disk import cache_folder
 from multidraft.models.transformers_model import TransformersModel
 
-_ROWS = (1, 2, 4, 8, 16, 32, 64)
+#: Measured in this order, the first two always and the others while there is time: how wide drafts
+#: may be depends on where a call stops being bound by memory.
+_ALWAYS, _ROWS = (1, 16), (4, 32, 8, 2, 64)
 _CONTEXT = 64  # tokens before the measured rows
-_TIMES = 4
+_TIMES, _TIMES_SLOW = 4, 2  # of calls, and of those that take long
+_SLOW = 0.05
 _STILL = 1.5  # how far the machine's speed may be from what it was, for the curve to be believed
-_MOST_SECONDS = 1.5  # for one model; larger calls are then left to extrapolation
+_MOST_SECONDS = 2.5  # for one model; the sizes left over lie on straight lines
 _PLAIN_STEPS = 8  # the last so many say what a plain step takes
-_KERNELS = 2  # raised when calls come to cost something else by a change of ours
+_KERNELS = 3  # raised when calls come to cost something else by a change of ours
 _KEPT = 0.95  # of what earlier rounds say about the machine's present speed
 
 
@@ -126,8 +130,8 @@ def _file_of(model: TransformersModel) -> Path:
     return cache_folder() / "costs" / f"{name}.json"
 
 
-def measure(model: LanguageModel, counts: Sequence[int] = _ROWS) -> Curve:
-    """Time calls of 1, 2, 4, … rows: the fastest of a few each, as what disturbs only slows."""
+def measure(model: LanguageModel, counts: Sequence[int] = (*_ALWAYS, *_ROWS)) -> Curve:
+    """Time calls of 1 to 64 rows: the fastest of a few each, as what disturbs only slows."""
     points: dict[float, float] = {}
     started = time.perf_counter()
     slot = model.open()
@@ -136,15 +140,16 @@ def measure(model: LanguageModel, counts: Sequence[int] = _ROWS) -> Curve:
         model.prefill(slot, [i % model.vocab_size for i in range(min(_CONTEXT, room // 2))])
         for rows in counts:
             late = time.perf_counter() - started > _MOST_SECONDS
-            if rows > room // 2 or (late and len(points) > 1):
-                break
-            _timed(model, slot, rows)  # the first of its size pays for memory
-            seconds = min(_timed(model, slot, rows) for _ in range(_TIMES))
-            # More rows never cost less; where they seem to, that is noise.
-            points[rows] = max(seconds, *points.values()) if points else seconds
+            if rows > room // 2 or (late and rows not in _ALWAYS):
+                continue
+            first = _timed(model, slot, rows)  # of its size, which pays for memory
+            times = _TIMES if first < _SLOW else _TIMES_SLOW
+            points[rows] = min(_timed(model, slot, rows) for _ in range(times))
     finally:
         model.close(slot)
-    return Curve.of(points)
+    # More rows never cost less; where they seem to, that is noise.
+    rising = itertools.accumulate((points[rows] for rows in sorted(points)), max)
+    return Curve.of(dict(zip(sorted(points), rising, strict=True)))
 
 
 @torch.inference_mode()

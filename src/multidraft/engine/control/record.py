@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
-#: Kept of what is known of drafting: by a round that drafts, and by one that does not.
+#: Kept of what is known of drafting: by a round that drafts, and by one that does not. Of all
+#: sequences together longer, as it says what to expect of the next one.
 _KEPT, _KEPT_IDLE = 0.9, 0.98
+KEPT_SHARED, KEPT_SHARED_IDLE = 0.98, 0.998
 #: Kept of the speed by each round.
 _KEPT_SPEED = 0.95
 #: Rounds that what is known of all sequences counts for in one.
 _SHARED = 2.0
+#: Tokens that recent rounds must have added in all for drafting to go on.
+_DOUBT = 0.25
 #: Tokens for which lookup's own estimates are believed, and the draft's.
-_BELIEVED, _BELIEVED_DRAFT = 2.0, 4.0
+_BELIEVED, _BELIEVED_DRAFT = 2.0, 2.0
 
 
 @dataclass
@@ -24,7 +27,9 @@ class Yield:
         tokens: that they added.
         seconds: that they took longer.
         expected, accepted: by depth (from 1), how many tokens the draft expected to be accepted and
-            how many were, in rounds where the token before was.
+            how many were; of independent drafts, which expect nothing, in how many rounds the token
+            before was accepted and in how many this one.
+        kept, kept_idle: of all this, by a round that drafts and by one that does not.
     """
 
     rounds: float = 0.0
@@ -32,9 +37,11 @@ class Yield:
     seconds: float = 0.0
     expected: list[float] = field(default_factory=list)
     accepted: list[float] = field(default_factory=list)
+    kept: float = _KEPT
+    kept_idle: float = _KEPT_IDLE
 
     def fade(self, drafted: bool) -> None:
-        kept = _KEPT if drafted else _KEPT_IDLE
+        kept = self.kept if drafted else self.kept_idle
         self.rounds, self.tokens, self.seconds = (
             kept * value for value in (self.rounds, self.tokens, self.seconds)
         )
@@ -48,15 +55,14 @@ class Yield:
         self.seconds += seconds
 
     def add_depths(self, expected: list[float], accepted: int) -> None:
-        """A round's draft: by depth, how many tokens were expected to be accepted."""
+        """A round's draft: by depth, how many tokens were expected to be accepted, and how many
+        tokens were."""
         missing = [0.0] * (len(expected) - len(self.expected))
         self.expected += missing
         self.accepted += missing
-        above = 1.0
-        for i, value in enumerate(expected[: accepted + 1]):
-            self.expected[i] += min(1.0, value / above) if above > 0 else 0.0
+        for i, value in enumerate(expected):
+            self.expected[i] += min(1.0, value)
             self.accepted[i] += float(accepted > i)
-            above = value
 
 
 @dataclass
@@ -101,7 +107,8 @@ class Record:
 
 def value(own: Record, shared: Record, speed: float) -> float:
     """Tokens that a round with the draft model adds on average, less what plain decoding would
-    emit in the time it takes; a few rounds of all sequences count as this one's own."""
+    emit in the time it takes; a few rounds of all sequences count as this one's own. Doubtful
+    where it is little: a lucky round would else be followed by ones that do not pay."""
     mine, others = own.drafting, shared.drafting
     weight = min(_SHARED, others.rounds)
     scale = weight / others.rounds if others.rounds else 0.0
@@ -110,29 +117,28 @@ def value(own: Record, shared: Record, speed: float) -> float:
         return 0.0
     tokens = mine.tokens + scale * others.tokens
     seconds = mine.seconds + scale * others.seconds
-    return (tokens - speed * seconds) / rounds
+    return (tokens - speed * seconds - _DOUBT) / rounds
 
 
 def reliance(own: Record, shared: Record, depth: int) -> float:
-    """Accepted over expected tokens at a depth: the product of what holds at it and above, each
-    given that the token before was accepted. Where little is known, all depths are taken alike; 1
-    where nothing is."""
+    """Accepted over expected tokens at a depth; where little is known, at all depths; 1 where
+    nothing is.
+
+    Not of tokens whose parent was accepted alone: a draft goes deep where it is sure, and where it
+    is wrongly so its first tokens may be right all the same.
+    """
     known = [(own.drafting, 1.0)]
     if shared.drafting.rounds:
         known.append((shared.drafting, min(1.0, _SHARED / shared.drafting.rounds)))
-    overall = _share(known, _BELIEVED_DRAFT, 1.0, None)
-    return math.prod(_share(known, _BELIEVED_DRAFT, overall, i) for i in range(depth))
+    overall = _share(known, 1.0, slice(None))
+    return _share(known, overall, slice(depth - 1, depth))
 
 
-def _share(
-    known: list[tuple[Yield, float]], weight: float, prior: float, depth: int | None
-) -> float:
-    """Accepted over expected tokens, at one depth (from 0) or all, with so many at the prior."""
-    expected, accepted = weight, weight * prior
+def _share(known: list[tuple[Yield, float]], prior: float, depths: slice) -> float:
+    expected, accepted = _BELIEVED_DRAFT, _BELIEVED_DRAFT * prior
     for found, scale in known:
-        part = slice(None) if depth is None else slice(depth, depth + 1)
-        expected += scale * sum(found.expected[part])
-        accepted += scale * sum(found.accepted[part])
+        expected += scale * sum(found.expected[depths])
+        accepted += scale * sum(found.accepted[depths])
     return accepted / expected
 
 
