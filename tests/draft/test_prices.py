@@ -21,6 +21,7 @@ prices = st.builds(
     Prices,
     node=st.sampled_from([0.0, 0.1, 0.4]),
     calls=st.lists(st.sampled_from([0.0, 0.2, 0.5, 0.9]), max_size=3).map(tuple),
+    draft=st.lists(st.sampled_from([0.3, 0.8, 1.5]), max_size=3).map(tuple),
     lookup=st.sampled_from([0.4, 1.0]),
     model_gain=st.sampled_from([-math.inf, 0.3, math.inf]),
 )
@@ -75,6 +76,18 @@ def test_no_node_below_its_price():
     tree = propose(drafter, Prices(node=0.3))
     assert 1 < len(tree) < len(propose(drafter, Prices()))
     assert all(reach >= 0.3 * 0.9 for reach in tree.reach.values())  # guesses, before the draw
+
+
+def test_a_draft_that_is_not_relied_on_is_worth_less():
+    drafter = HybridTreeDrafter(random_model(1, 3), 6, 12)
+    believed = propose(drafter, Prices(node=0.05, calls=(0.3,)))
+    doubted = propose(drafter, Prices(node=0.05, calls=(0.3,), draft=(1.0, 1.0, 0.3)))
+    assert doubted.depth == 2 < believed.depth  # what holds at the third depth holds below it
+    assert len(propose(drafter, Prices(0.1, draft=(0.2,)))) < len(propose(drafter, Prices(0.1)))
+    # A call pays only for what its nodes add beyond their own price.
+    assert len(propose(drafter, Prices(node=0.2, calls=(0.0, 0.5)))) < len(
+        propose(drafter, Prices(node=0.0, calls=(0.0, 0.5)))
+    )
 
 
 def test_the_model_is_asked_only_where_it_adds_more_than_lookup():

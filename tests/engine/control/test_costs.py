@@ -41,6 +41,22 @@ def test_measured_on_a_model():
     model.open()  # its slot is free again
 
 
+def test_a_slow_model_is_measured_where_positions_cost(monkeypatch):
+    """However long it takes: else positions would seem to be free."""
+    now = [0.0]
+
+    def timed(model, slot, rows):
+        now[0] += 1.0 + 0.1 * rows
+        return 1.0 + 0.1 * rows
+
+    monkeypatch.setattr(costs_module, "_timed", timed)
+    monkeypatch.setattr(costs_module.time, "perf_counter", lambda: now[0])
+    curve = measure(markov(random_pair(3, 9, 0.5).target, slots=1))
+    assert list(curve.to_dict()) == [1, 16]
+    assert curve(9) == pytest.approx(1.9) and curve(24) == pytest.approx(3.4)
+    assert now[0] < 13  # a first call of each size and two timed ones
+
+
 def tiny_model(slots: int = 1) -> TransformersModel:
     config = LlamaConfig(
         vocab_size=50,
