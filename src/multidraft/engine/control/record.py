@@ -117,7 +117,7 @@ def value(own: Record, shared: Record, speed: float) -> float:
         return 0.0
     tokens = mine.tokens + scale * others.tokens
     seconds = mine.seconds + scale * others.seconds
-    return (tokens - speed * seconds - _DOUBT) / rounds
+    return (tokens - speed * seconds - _DOUBT * min(1.0, rounds)) / rounds
 
 
 def reliance(own: Record, shared: Record, depth: int) -> float:
