@@ -29,6 +29,7 @@ from multidraft.bench.simulate.measure import measure_costs
 from multidraft.bench.simulate.predict import predict
 from multidraft.engine.stats import PHASES
 from multidraft.models import load_model
+from multidraft.models.pair import load_draft
 from multidraft.sampling import SamplingParams
 
 
@@ -74,10 +75,10 @@ def measure(run: Run, repetitions: int) -> CostTable:
     (pair,) = run.config["pairs"]
     if pair["draft"] is None:
         raise SystemExit(f"{run.name} has no draft model, so there is nothing to measure.")
-    target, draft = (
-        load_model(pair[name], dtype=run.config["dtype"], device=run.config["device"], slots=2)
-        for name in ("target", "draft")
-    )
+    options = {"device": run.config["device"], "slots": 2}
+    target = load_model(pair["target"], run.config["dtype"], **options)
+    made_into = pair.get("draft_head"), pair.get("draft_dtype")
+    draft = load_draft(pair["draft"], target, *made_into, **options)
     cells = [record.cell for record in run.records]
     verifiers = {parse_method(cell.method).verifier for cell in cells} - {""}
     print(f"Measuring {', '.join(sorted(verifiers))}, {target.dtype}")
