@@ -18,7 +18,6 @@ only prints the tables of what is there.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -27,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from reduced_head import call_of, read, score, spread
+from reduced_head import call_of, carry_out, read, score, spread
 
 from multidraft import Decoder, LanguageModel, SamplingParams, load_draft, load_model
 from multidraft.bench.compare import decoder_for
@@ -92,7 +91,6 @@ def decoders_of(target: LanguageModel, drafts: dict[str, LanguageModel]) -> dict
 
 
 def run(args: argparse.Namespace) -> None:
-    done = {tuple(row["key"]) for row in read(args.out)}
     target = load_model(args.target, dtype="bfloat16", slots=1)
     drafts = {d: load_draft(args.draft, target, dtype=d, slots=1) for d in DTYPES}
     decoders = decoders_of(target, drafts)
@@ -110,12 +108,7 @@ def run(args: argparse.Namespace) -> None:
                         key = ("speed", name, t, number)
                         yield key, partial(speed, decoders, examples[number], t)
 
-    for key, measure in work():
-        if key not in done:
-            rows = list(measure())
-            with args.out.open("a") as out:
-                out.write(json.dumps({"key": key, "rows": rows}) + "\n")
-            print("finished:", *key, flush=True)
+    carry_out(work(), args.out)
 
 
 def report(path: Path) -> None:

@@ -22,7 +22,7 @@ import json
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -131,8 +131,6 @@ def score(model: TransformersModel, prompt: list[int], out: list[int]) -> torch.
 
 
 def run(args: argparse.Namespace) -> None:
-    started = time.monotonic()
-    done = {tuple(row["key"]) for row in read(args.out)}
     target = load_model(args.target, max_length=1024, slots=args.prompts + 1)
     draft = load_model(args.draft, max_length=1024, slots=args.prompts + 1)
     choice = args.list or str(max(args.sizes))
@@ -159,13 +157,22 @@ def run(args: argparse.Namespace) -> None:
                 for method in METHODS:
                     yield ("rounds", name, size, method), partial(rounds, prompts, size, method)
 
-    for key, measure in work():
+    carry_out(work(), args.out, args.minutes)
+
+
+def carry_out(
+    work: Iterable[tuple[tuple, Callable[[], Iterator[dict]]]], path: Path, minutes: float = 1e9
+) -> None:
+    """Append what each piece of work gives, those excepted that are there; begin none so late."""
+    started = time.monotonic()
+    done = {tuple(row["key"]) for row in read(path)}
+    for key, measure in work:
         if key in done:
             continue
-        if time.monotonic() - started > 60 * args.minutes:
+        if time.monotonic() - started > 60 * minutes:
             break
         rows = list(measure())
-        with args.out.open("a") as out:
+        with path.open("a") as out:
             out.write(json.dumps({"key": key, "rows": rows}) + "\n")
         print("finished:", *key, flush=True)
 

@@ -4,7 +4,6 @@ layers and head rows out; each is read once per context, which makes them exact.
 
 from __future__ import annotations
 
-import copy
 from functools import cache
 
 import pytest
@@ -16,16 +15,14 @@ from multidraft.draft import HybridTreeDrafter, ModelDrafter, SelfDrafter
 from multidraft.models import PREFIX, Extension, TransformersModel
 from multidraft.verify import VERIFIERS
 from tests.draft.laws import EXACT, METHODS
-from tests.models.tiny import CONFIGS, build
+from tests.models.tiny import altered, build
 
 VOCAB, LAYERS = 3, (0, 2)
 PROMPT = [1, 2, 0]
 
 
 def tiny(**options) -> TransformersModel:
-    config = copy.deepcopy(CONFIGS["qwen2"])
-    config.vocab_size = VOCAB
-    return TransformersModel(build(config), slots=2, **options)
+    return TransformersModel(build(altered("qwen2", vocab_size=VOCAB)), slots=2, **options)
 
 
 class Read(FunctionModel):

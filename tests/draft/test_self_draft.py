@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 
 import pytest
@@ -14,16 +13,9 @@ from multidraft.draft import ModelDrafter, SelfDrafter
 from multidraft.draft.calibrate import best_draft, calibrate
 from multidraft.models import TransformersModel
 from tests.engine.test_identity import is_greedy
-from tests.models.tiny import CONFIGS, build, plain_logits
+from tests.models.tiny import CONFIGS, altered, build, plain_logits
 
 SMALL = 4  # tokens of the vocabulary where sequences are counted
-
-
-def altered(name, **changes):
-    config = copy.deepcopy(CONFIGS[name])
-    for key, value in changes.items():
-        setattr(config, key, value)
-    return config
 
 
 def small_target() -> TransformersModel:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
 from scipy.stats import chisquare
@@ -21,7 +19,7 @@ from multidraft.models.four_bit import (
 )
 from multidraft.models.packed import PackedLinear
 from tests.engine.test_identity import is_greedy
-from tests.models.tiny import CONFIGS, build
+from tests.models.tiny import CONFIGS, altered, build
 
 pytestmark = pytest.mark.skipif(
     not can_be_four_bit(torch.device("cpu")), reason="this CPU has no kernel for four bits"
@@ -35,9 +33,7 @@ def random(*shape, seed=0):
 
 
 def tiny(name="qwen2", four_bit=True, **changes) -> TransformersModel:
-    config = copy.deepcopy(CONFIGS[name])
-    for key, value in {"vocab_size": 96, "intermediate_size": 64, **changes}.items():
-        setattr(config, key, value)
+    config = altered(name, **{"vocab_size": 96, "intermediate_size": 64, **changes})
     return TransformersModel(build(config).to(BF16), slots=40, four_bit=four_bit)
 
 
@@ -137,8 +133,7 @@ def test_the_output_has_the_targets_law(verifier):
 
 
 def test_at_temperature_0_the_text_is_plain():
-    config = copy.deepcopy(CONFIGS["llama"])
-    config.vocab_size = 96
+    config = altered("llama", vocab_size=96)
     target = TransformersModel(build(config), slots=2)  # float32, so that ties do not tell
     decoder = Decoder(target, HybridTreeDrafter(tiny("llama", intermediate_size=48), 3, 6))
     params = SamplingParams(temperature=0.0, max_tokens=30, ignore_eos=True)

@@ -51,6 +51,14 @@ CONFIGS: dict[str, PreTrainedConfig] = {
 }
 
 
+def altered(name: str, **changes: object) -> PreTrainedConfig:
+    """A family's tiny configuration with some values changed."""
+    config = copy.deepcopy(CONFIGS[name])
+    for key, value in changes.items():
+        setattr(config, key, value)
+    return config
+
+
 def build(config: PreTrainedConfig, seed: int = 0) -> PreTrainedModel:
     """A model in float32 with transformers' own eager attention; equal seeds, equal weights."""
     torch.manual_seed(seed)

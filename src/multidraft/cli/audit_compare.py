@@ -20,7 +20,7 @@ _EXIT_CODES = {"SAME": 0, "DIFFERENT": 1, "UNDECIDED": 3}
 
 def compare(
     engine: opt.Engine,
-    target: Annotated[str, typer.Option("--target", "-t", help="Target: an id, hub id or folder.")],
+    target: common.TargetName,
     prompts: Annotated[
         Path,
         typer.Option(help='A prompt a line, or JSON lines with "prompt".', exists=True),

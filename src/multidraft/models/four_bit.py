@@ -81,13 +81,12 @@ def can_be_four_bit(device: torch.device) -> bool:
 
 
 @torch.no_grad()
-def round_weights(model: PreTrainedModel) -> int:
-    """Round the weight of every linear layer that can have four bits, in place; how many were.
+def round_weights(model: PreTrainedModel) -> None:
+    """Round the weight of every linear layer that can have four bits, in place.
 
     An embedding that shares the output layer's weight keeps its own, unrounded.
     """
     tied = model.get_input_embeddings().weight
-    rounded_layers = 0
     for layer in model.modules():
         if type(layer) is nn.Linear and _fits(layer.weight):
             new = rounded(layer.weight)
@@ -95,8 +94,6 @@ def round_weights(model: PreTrainedModel) -> int:
                 layer.weight = nn.Parameter(new, requires_grad=False)
             else:
                 layer.weight.data = new
-            rounded_layers += 1
-    return rounded_layers
 
 
 def rounded(weight: torch.Tensor) -> torch.Tensor:

@@ -44,15 +44,15 @@ def load_draft(
             target's, or ``int4`` where it cannot be had.
         ModelUnavailable, UnsupportedModel: as `load_model`.
     """
-    if dtype == "auto":
-        fits = target.dtype == torch.bfloat16 and can_be_four_bit(target.device)
-        dtype = INT4 if fits and not is_self(name) else None
     if is_self(name):
         if head is not None:
             raise InvalidInput(f"{name} shares the target's head; leave the draft's head out.")
-        if dtype is not None:
+        if dtype not in (None, "auto"):
             raise InvalidInput(f"{name} shares the target's weights; leave the draft's dtype out.")
         return target.with_layers(parse_layers(name[len(SELF) :]))
+    if dtype == "auto":
+        fits = target.dtype == torch.bfloat16 and can_be_four_bit(target.device)
+        dtype = INT4 if fits else None
     four_bit = dtype == INT4
     model = load_model(
         name,
