@@ -12,7 +12,7 @@ from multidraft import SamplingParams
 from multidraft.audit.exact import analyse_answer
 from multidraft.chance import RandomChance
 from multidraft.draft import HybridTreeDrafter, LookupDrafter, UnionDrafter
-from multidraft.draft.base import DraftRequest, Prices
+from multidraft.draft.base import SURENESSES, DraftRequest, Prices, sureness
 from multidraft.draft.union import offered
 from multidraft.tree import ROOT
 from tests.draft.laws import EXACT, METHODS, Priced, random_model
@@ -21,7 +21,7 @@ prices = st.builds(
     Prices,
     node=st.sampled_from([0.0, 0.1, 0.4]),
     calls=st.lists(st.sampled_from([0.0, 0.2, 0.5, 0.9]), max_size=3).map(tuple),
-    draft=st.lists(st.sampled_from([0.3, 0.8, 1.5]), max_size=3).map(tuple),
+    draft=st.just(()) | st.tuples(*[st.sampled_from([0.3, 0.8, 1.5])] * SURENESSES),
     lookup=st.sampled_from([0.4, 1.0]),
     model_gain=st.sampled_from([-math.inf, 0.3, math.inf]),
 )
@@ -81,9 +81,13 @@ def test_no_node_below_its_price():
 def test_a_draft_that_is_not_relied_on_is_worth_less():
     drafter = HybridTreeDrafter(random_model(1, 3), 6, 12)
     believed = propose(drafter, Prices(node=0.05, calls=(0.3,)))
-    doubted = propose(drafter, Prices(node=0.05, calls=(0.3,), draft=(1.0, 1.0, 0.3)))
-    assert doubted.depth == 2 < believed.depth  # what holds at the third depth holds below it
-    assert len(propose(drafter, Prices(0.1, draft=(0.2,)))) < len(propose(drafter, Prices(0.1)))
+    ends = [n for n in range(len(believed)) if len(believed.path(n)) == 2]
+    unsure = sureness(sum(believed.reach[n] for n in ends))
+    assert unsure > 0 and believed.depth > 2
+    doubts = [0.01 if kind == unsure else 1.0 for kind in range(SURENESSES)]
+    doubted = propose(drafter, Prices(node=0.05, calls=(0.3,), draft=tuple(doubts)))
+    assert doubted.depth == 2
+    assert doubted.tokens == believed.tokens[: len(doubted)]  # no node is worth less
     # A call pays only for what its nodes add beyond their own price.
     assert len(propose(drafter, Prices(node=0.2, calls=(0.0, 0.5)))) < len(
         propose(drafter, Prices(node=0.0, calls=(0.0, 0.5)))

@@ -23,8 +23,8 @@ class Prices:
         node: of a position that the target scores.
         calls: of the draft model's first call, its second, and so on; the last one is that of all
             deeper calls too. Empty: calls are free.
-        draft: accepted tokens for each that the draft model expected to be, at depth 1, 2, and so
-            on; the last one holds below too. Empty: it is believed.
+        draft: accepted tokens for each that the draft model expected to be, by `sureness` of the
+            nodes that the call goes on from. Empty: it is believed.
         lookup: accepted tokens for each that lookup expected to be: its estimates are corrected by
             it.
         model_gain: what asking the draft model is expected to add in all, prices paid. Where lookup
@@ -39,18 +39,26 @@ class Prices:
 
     def call(self, depth: int) -> float:
         """Price of the call that gives the tokens at ``depth``, which is 1 below the root."""
-        return _at(self.calls, depth, 0.0)
+        return self.calls[min(depth, len(self.calls)) - 1] if self.calls else 0.0
 
-    def reliance(self, depth: int) -> float:
-        """Accepted tokens for each that the draft model expected to be at ``depth``."""
-        return _at(self.draft, depth, 1.0)
-
-
-def _at(values: tuple[float, ...], depth: int, otherwise: float) -> float:
-    return values[min(depth, len(values)) - 1] if values else otherwise
+    def reliance(self, reach: float) -> float:
+        """Accepted tokens for each that the draft model expected to be, of a call that goes on
+        from nodes one of which is accepted with probability ``reach``, as it thinks."""
+        return self.draft[sureness(reach)] if self.draft else 1.0
 
 
 FREE = Prices()
+
+#: Between the classes of `sureness`.
+_SURE = (0.99, 0.97, 0.94, 0.9, 0.8, 0.65, 0.4)
+#: How many there are.
+SURENESSES = len(_SURE) + 1
+
+
+def sureness(reach: float) -> int:
+    """How sure a draft is of nodes one of which it thinks accepted with probability ``reach``: a
+    class, from 0 (sure). In some classes it may be right, in others not."""
+    return sum(reach < edge for edge in _SURE)
 
 
 @dataclass(frozen=True)

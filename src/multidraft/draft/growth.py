@@ -14,7 +14,7 @@ import torch
 
 from multidraft.chance import Chance
 from multidraft.draft.base import Prices
-from multidraft.draft.shape import KEPT, Prospect, allot, guess, tail_weight
+from multidraft.draft.shape import Prospect, allot, guess, tail_weight
 from multidraft.tree import ROOT, DraftTree
 
 
@@ -85,9 +85,8 @@ class Growth:
         # How many and which are chosen is settled for the whole depth before any draw of it.
         options = [self._options(node) for node in nodes]
         if width is None:
-            price = self._prices.node / self._prices.reliance(self._depth + 1)
             prospects = [o.prospect for o in options]
-            counts = allot(prospects, self._left, self._levels_left, price)
+            counts = allot(prospects, self._left, self._levels_left, self._prices.node)
         else:
             counts = _filled(width, len(nodes), self._left)
         for node, option, count in zip(nodes, options, counts, strict=True):
@@ -98,8 +97,8 @@ class Growth:
         # Each that goes on takes at least one of the nodes left, so no more than these go on.
         going_on = sorted(new, key=lambda n: -self._reach[n])[: self._left]
         # What one more level adds never grows with depth: once it is not worth a call, none is.
-        kept = KEPT * self._prices.reliance(self._depth + 1)
-        worth = sum(max(0.0, kept * self._reach[n] - self._prices.node) for n in going_on)
+        reliance = self._prices.reliance(sum(self._reach[n] for n in going_on))
+        worth = sum(max(0.0, reliance * self._reach[n] - self._prices.node) for n in going_on)
         go_on = self._levels_left > 0 and worth >= self._prices.call(self._depth + 1)
         self.frontier = sorted(going_on) if go_on else []
 

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import pytest
 
+from multidraft.draft.base import sureness
 from multidraft.engine.control.lengths import acceptance, best_length
-from multidraft.engine.control.record import Record, lookup_reliance, reliance, value
+from multidraft.engine.control.record import Record, lookup_reliance, reliances, value
 
 
 def after(rounds) -> Record:
-    """Rounds as (tokens added, seconds longer, tokens expected by depth, tokens accepted)."""
+    """Rounds as (tokens added, seconds longer, calls), and calls as what is expected of them and
+    whether a token was accepted."""
     record = Record()
-    for tokens, seconds, expected, accepted in rounds:
+    for tokens, seconds, calls in rounds:
         record.drafting.fade(True)
         record.drafting.add(tokens, seconds)
-        record.drafting.add_depths(expected, accepted)
+        for expected, accepted in calls:
+            record.drafting.add_call(sureness(expected), expected, accepted)
+    return record
+
+
+def tried(*chains) -> Record:
+    """Independent drafts of a length, of which some tokens are accepted."""
+    record = Record()
+    for length, accepted in chains:
+        record.drafting.fade(True)
+        for depth in range(min(length, accepted + 1)):
+            record.drafting.add_call(0, 1.0, accepted > depth)
     return record
 
 
 def test_value_of_a_round():
-    own = after([(2, 1.0, [], 0), (4, 3.0, [], 0)])
+    own = after([(2, 1.0, []), (4, 3.0, [])])
     rounds, tokens, seconds = 0.9 + 1, 0.9 * 2 + 4, 0.9 * 1 + 3
     # A quarter of a token is held against them.
     assert value(own, Record(), 0.5) == pytest.approx((tokens - 0.5 * seconds - 0.25) / rounds)
@@ -27,48 +40,49 @@ def test_value_of_a_round():
 
 
 def test_other_sequences_count_for_two_rounds():
-    shared = after([(1, 1.0, [], 0)] * 50)  # nearly ten rounds, all alike
+    shared = after([(1, 1.0, [])] * 50)  # nearly ten rounds, all alike
     assert value(Record(), shared, 0.5) == pytest.approx(0.5 - 0.25 / 2)
-    own = after([(4, 1.0, [], 0)])
+    own = after([(4, 1.0, [])])
     assert value(own, shared, 0.0) == pytest.approx((4 + 2 * 1 - 0.25) / (1 + 2))
 
 
 def test_what_is_not_drafted_fades():
-    record = after([(3, 1.0, [0.5], 1)])
+    record = after([(3, 1.0, [(1.0, True)])])
     for _ in range(10):
         record.drafting.fade(False)
     assert record.drafting.rounds == pytest.approx(0.98**10)
-    assert record.drafting.accepted == [1.0]  # of depths only drafting rounds tell
+    assert record.drafting.accepted == [1.0]  # of calls only drafting rounds tell
 
 
 def test_reliance():
-    sure = after([(1, 1.0, [0.5, 0.25], 2)] * 200)
-    found = [reliance(sure, Record(), depth) for depth in (1, 2, 3)]
-    # Twice and four times as many as expected; of a depth never tried, as of all together.
-    assert found == pytest.approx([2, 4, 2.7], rel=0.25)  # two tokens are believed
-    vain = after([(0, 1.0, [0.9], 0)] * 200)
-    assert reliance(vain, Record(), 1) < 0.15
-    assert reliance(Record(), Record(), 3) == 1.0
+    # Surely right where it is sure, in one of four where it is not.
+    record = after([(1, 1.0, [(1.0, True), (0.5, i % 4 == 0)]) for i in range(400)])
+    found = reliances(record, Record())
+    assert found[sureness(1.0)] == pytest.approx(1.0, abs=0.05)
+    assert found[sureness(0.5)] == pytest.approx(0.5, abs=0.15)
+    # Where it was never asked, little less than where it is surer, else as it says.
+    assert 0.7 < found[sureness(0.9)] < 1.0
+    assert found[sureness(0.1)] < found[sureness(0.5)]
+    assert reliances(Record(), Record())[0] == 0.9
 
 
-def test_deep_drafts_that_only_begin_well_are_not_relied_on():
-    record = after([(2, 1.0, [0.9] * 8, 2)] * 20)
-    assert reliance(record, Record(), 2) > 0.9
-    assert reliance(record, Record(), 8) < 0.2
-
-
-def test_one_miss_counts_once():
-    """However deep the draft was."""
-    record = after([(0, 1.0, [0.9] * 8, 0)])
-    assert reliance(record, Record(), 8) > 0.1
-    right = after([(8, 1.0, [0.9] * 8, 8), (0, 1.0, [0.9] * 8, 0)])
-    assert reliance(right, Record(), 8) > 0.5
+def test_a_draft_that_knows_less_than_the_target_may_be_relied_on_more_than_it_says():
+    """As at temperature 0: what is likeliest for the draft is what the target takes."""
+    record = after([(1, 1.0, [(0.5, True)])] * 100)
+    assert reliances(record, Record())[sureness(0.5)] > 1.5
 
 
 def test_reliance_on_others_drafts():
-    sure = after([(1, 1.0, [0.5, 0.25], 2)] * 200)
-    vain = after([(0, 1.0, [0.9], 0)] * 200)
-    assert reliance(Record(), vain, 1) < reliance(Record(), sure, 1)
+    right, wrong = after([(1, 1.0, [(0.9, True)])] * 200), after([(0, 1.0, [(0.9, False)])] * 200)
+    kind = sureness(0.9)
+    assert reliances(Record(), wrong)[kind] < 0.3 < 0.9 < reliances(Record(), right)[kind]
+    # Its own soon count for more.
+    assert reliances(right, wrong)[kind] > 0.5
+
+
+def test_classes_of_sureness():
+    assert [sureness(reach) for reach in (1.5, 1.0, 0.99, 0.98, 0.4, 0.0)] == [0, 0, 0, 1, 6, 7]
+    assert len(reliances(Record(), Record())) == 8
 
 
 def test_reliance_on_lookup():
@@ -85,17 +99,16 @@ def test_reliance_on_lookup():
     assert lookup_reliance(record, Record()) == 1.0
 
 
-def test_acceptance_by_depth():
-    # Of 100 drafts of three, all accept the first token, half the second, none the third.
-    record = after([(1, 1.0, [1, 1, 1], 2), (1, 1.0, [1, 1, 1], 1)] * 100)
-    found = [acceptance(record, Record(), depth) for depth in (1, 2, 3, 4)]
-    assert found[0] == pytest.approx(1.0, abs=0.05)
-    assert found[1] == pytest.approx(0.5, abs=0.07)
-    assert found[2] < 0.15 and found[3] <= found[2]
+def test_acceptance():
+    # Of two drafts of three tokens, one is accepted up to the second, one up to the first.
+    record = tried(*[(3, 2), (3, 1)] * 100)
+    assert acceptance(record, Record()) == pytest.approx(3 / 5, abs=0.05)
+    assert acceptance(Record(), Record()) == pytest.approx(0.7)
+    assert 0.6 < acceptance(Record(), record) < 0.7
 
 
 def test_best_length():
-    record = after([(4, 1.0, [1] * 6, 6)] * 50 + [(1, 1.0, [1] * 6, 3)] * 50)
+    record = tried(*[(6, 3), (6, 2)] * 50)  # 5 of 7 tokens
     length, gain = best_length(record, Record(), 6, price=0.3, carried=0.0)
     assert length == 3 and gain > 0
     assert best_length(record, Record(), 2, price=0.3, carried=0.0)[0] == 2

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
-from multidraft.draft.base import Drafter, Prices
+from multidraft.draft.base import Drafter, Prices, sureness
 from multidraft.engine.control.base import Choice, Round
 from multidraft.engine.control.costs import Costs
 from multidraft.engine.control.lengths import best_length
@@ -24,7 +24,7 @@ from multidraft.engine.control.record import (
     Record,
     Yield,
     lookup_reliance,
-    reliance,
+    reliances,
     value,
 )
 from multidraft.engine.sequence import Sequence as Running
@@ -32,6 +32,11 @@ from multidraft.tree import ROOT, DraftTree
 
 #: Rounds of a new pair in which the draft is asked whatever comes of it: fewer say too little.
 TRIALS = 10
+#: Tokens that plain decoding would have been ahead by when they end sooner.
+_TRIAL_LOSS = 6.0
+#: Plain steps for which the speed of all sequences counts in one, and a usual speed in all, in
+#: tokens a plain step: the first drafts would be too long if their time were worth plain steps.
+_STEPS, _USUAL = 5.0, 1.7
 #: Share of the time that may be lost on asking a draft that has not been worth it lately.
 EXPLORATION = 0.01
 #: The most rounds over which the cost of catching up must pay.
@@ -90,8 +95,10 @@ class AutoController:
 
     def _speed(self, record: Record, batch: int) -> float:
         """Tokens a second of a sequence's share of the time; plain decoding's at least."""
-        plain = batch / self._costs.plain(batch)
-        return max(plain, record.speed() or self._shared.speed())
+        step = self._costs.plain(batch) / batch
+        known = _STEPS * step  # what is known of all sequences counts for in one
+        usual = (self._shared.tokens + _STEPS * _USUAL) / (self._shared.seconds + known)
+        return max(1.0 / step, (record.tokens + known * usual) / (record.seconds + known))
 
     def _to_be_timed(self, batch: int) -> bool:
         """Whether a plain step is due, which tells if drafting is faster at all."""
@@ -100,6 +107,12 @@ class AutoController:
             return False
         self._timed_at = rounds
         return True
+
+    def _on_trial(self, speed: float) -> bool:
+        """Whether the draft is asked whatever it has given, as it is new."""
+        found = self._shared.drafting
+        lost = speed * found.seconds - found.tokens
+        return self._shared.model_rounds < TRIALS and lost < _TRIAL_LOSS
 
     def _node_price(self, record: Record, speed: float, batch: int) -> float:
         """Of one more position in a tree of the usual size."""
@@ -119,14 +132,12 @@ class AutoController:
         prices = Prices(
             node=self._node_price(record, speed, batch),
             calls=(call,),
-            draft=tuple(
-                max(0.01, reliance(record, self._shared, depth)) for depth in range(1, room + 1)
-            ),
+            draft=reliances(record, self._shared),
             lookup=lookup_reliance(record, self._shared),
             model_gain=gain,
         )
         state.probing = False
-        if self._shared.model_rounds < TRIALS:
+        if self._on_trial(speed):
             return Choice(room, _asking(prices, math.inf), "trying the draft")
         if gain > 0.0:
             return Choice(room, prices, f"the draft adds {gain:+.1f} tokens a round")
@@ -168,7 +179,7 @@ class AutoController:
         state.probing = False
         if length:
             gain -= speed * self._catching_up(state, sequence, 0) / self._horizon(sequence)
-        if self._shared.model_rounds < TRIALS:
+        if self._on_trial(speed):
             return Choice(max(length, min(room, 2)), reason="trying the draft")
         if length and gain > 0.0:
             return Choice(length, reason=f"{length} tokens add {gain:+.1f} a round")
@@ -222,7 +233,8 @@ class AutoController:
                 record.add_shape(len(each.tree), rows)
                 if not ended:
                     record.drafting.add(each.kept - 1, extra)
-                    record.drafting.add_depths(_expected(each.tree, each.accepted), each.accepted)
+                    for call in _calls(each.tree, each.accepted):
+                        record.drafting.add_call(*call)
         self._elapsed += plain + extra
         if asked:
             extra += self._catching_up(state, each.sequence, each.kept)
@@ -252,17 +264,21 @@ def _looked_up(each: Round) -> float:
     return sum(reach[node] for node in reach if node != ROOT) / each.choice.prices.lookup
 
 
-def _expected(tree: DraftTree, accepted: int) -> list[float]:
-    """By depth from 1, how many tokens the draft model expects to be accepted; of independent
-    drafts 1 at each depth where the token before was accepted."""
+def _calls(tree: DraftTree, accepted: int) -> list[tuple[int, float, bool]]:
+    """Of each call that tells something: its kind (see `Yield`), what the draft expected of it, and
+    whether a token that it gave was accepted."""
     if tree.chains is not None:
-        return [1.0] * min(tree.depth, accepted + 1)
+        reached = min(tree.depth, accepted + 1)
+        return [(0, 1.0, accepted > depth) for depth in range(reached)]
     depths = [0] * len(tree)
-    found: list[float] = []
-    for node in range(1, len(tree)):
-        depths[node] = depths[tree.parents[node]] + 1
-        if tree.parents[node] in tree.laws:
-            if depths[node] > len(found):
-                found.append(0.0)
-            found[depths[node] - 1] += tree.reach[node]
-    return found
+    reach = [0.0] * (tree.depth + 1)  # of the nodes that the call went on from
+    for node in range(len(tree)):
+        if node != ROOT:
+            depths[node] = depths[tree.parents[node]] + 1
+        if node in tree.laws:
+            reach[depths[node]] += tree.reach[node]
+    return [
+        (sureness(total), min(1.0, total), accepted > depth)
+        for depth, total in enumerate(reach)
+        if total > 0.0
+    ]

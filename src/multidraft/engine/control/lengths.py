@@ -1,29 +1,26 @@
-"""The best length of independent drafts, from how often drafts were accepted up to each depth."""
+"""The best length of independent drafts, from how often their tokens were accepted."""
 
 from __future__ import annotations
 
 from multidraft.engine.control.record import Record
 
-#: Before anything is known: the chance that a draft's first token is accepted.
-_FIRST = 0.7
-#: Rounds that what is known of all sequences counts for in one.
-_SHARED = 4.0
+#: Before anything is known: the chance that a draft's next token is accepted.
+_USUAL = 0.7
+#: Tokens for which that is believed, and those that all sequences' count for in one.
+_BELIEVED, _SHARED = 1.0, 16.0
 
 
-def acceptance(own: Record, shared: Record, depth: int) -> float:
-    """Probability that the token at ``depth`` (from 1) is accepted, given that those before it
-    were; of a depth never tried, that of the deepest one that was."""
-    ratio = _FIRST
-    for i in range(depth):
-        tried, accepted = 1.0, ratio  # one round's worth of what the depth above says
-        for record, most in ((shared, _SHARED), (own, float("inf"))):
-            found = record.drafting
-            if i < len(found.accepted) and found.expected[i] > 0:
-                scale = min(1.0, most / found.expected[i])
-                tried += scale * found.expected[i]
-                accepted += scale * found.accepted[i]
-        ratio = accepted / tried
-    return ratio
+def acceptance(own: Record, shared: Record) -> float:
+    """Probability that a draft's next token is accepted, given that those before it were: the same
+    at every depth, as telling depths apart costs more in certainty than it brings."""
+    tried, accepted = _BELIEVED, _BELIEVED * _USUAL
+    for record, most in ((shared, _SHARED), (own, float("inf"))):
+        found = record.drafting
+        if found.expected:
+            scale = min(1.0, most / found.expected[0])
+            tried += scale * found.expected[0]
+            accepted += scale * found.accepted[0]
+    return accepted / tried
 
 
 def best_length(
@@ -40,9 +37,9 @@ def best_length(
         The length, 0 for none, and what it adds over none.
     """
     best, best_gain = 0, 0.0
-    reached, gain = 1.0, carried
+    reached, gain, rate = 1.0, carried, acceptance(own, shared)
     for length in range(1, most + 1):
-        reached *= acceptance(own, shared, length)
+        reached *= rate
         gain += reached - price
         if gain > best_gain:
             best, best_gain = length, gain

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from multidraft.draft.base import SURENESSES
+
 #: Kept of what is known of drafting: by a round that drafts, and by one that does not. Of all
 #: sequences together longer, as it says what to expect of the next one.
 _KEPT, _KEPT_IDLE = 0.9, 0.98
 KEPT_SHARED, KEPT_SHARED_IDLE = 0.98, 0.998
 #: Kept of the speed by each round.
 _KEPT_SPEED = 0.95
-#: Rounds that what is known of all sequences counts for in one.
-_SHARED = 2.0
+#: Rounds that what is known of all sequences counts for in one, and calls of one sureness.
+_SHARED, _SHARED_CALLS = 2.0, 8.0
 #: Tokens that recent rounds must have added in all for drafting to go on.
 _DOUBT = 0.25
 #: Tokens for which lookup's own estimates are believed, and the draft's.
 _BELIEVED, _BELIEVED_DRAFT = 2.0, 2.0
+#: What a draft is taken to be right by where it is less sure, of what it is where it is surer.
+_LESS_SURE = 0.9
 
 
 @dataclass
@@ -26,9 +30,9 @@ class Yield:
         rounds: how many, fading.
         tokens: that they added.
         seconds: that they took longer.
-        expected, accepted: by depth (from 1), how many tokens the draft expected to be accepted and
-            how many were; of independent drafts, which expect nothing, in how many rounds the token
-            before was accepted and in how many this one.
+        expected, accepted: by `sureness`, how many tokens that calls give the draft expected to be
+            accepted and how many were; of independent drafts, which expect nothing, just one: how
+            often the token before was accepted, and how often the next one was too.
         kept, kept_idle: of all this, by a round that drafts and by one that does not.
     """
 
@@ -54,15 +58,13 @@ class Yield:
         self.tokens += tokens
         self.seconds += seconds
 
-    def add_depths(self, expected: list[float], accepted: int) -> None:
-        """A round's draft: by depth, how many tokens were expected to be accepted, and how many
-        tokens were."""
-        missing = [0.0] * (len(expected) - len(self.expected))
+    def add_call(self, kind: int, expected: float, accepted: bool) -> None:
+        """Of one draft call, whether a token that it gave was accepted. ``kind``: its index."""
+        missing = [0.0] * (kind + 1 - len(self.expected))
         self.expected += missing
         self.accepted += missing
-        for i, value in enumerate(expected):
-            self.expected[i] += min(1.0, value)
-            self.accepted[i] += float(accepted > i)
+        self.expected[kind] += expected
+        self.accepted[kind] += float(accepted)
 
 
 @dataclass
@@ -120,26 +122,25 @@ def value(own: Record, shared: Record, speed: float) -> float:
     return (tokens - speed * seconds - _DOUBT * min(1.0, rounds)) / rounds
 
 
-def reliance(own: Record, shared: Record, depth: int) -> float:
-    """Accepted over expected tokens at a depth; where little is known, at all depths; 1 where
-    nothing is.
+def reliances(own: Record, shared: Record) -> tuple[float, ...]:
+    """Accepted over expected tokens by `sureness`; where little is known, a little less than where
+    the draft is surer.
 
-    Not of tokens whose parent was accepted alone: a draft goes deep where it is sure, and where it
-    is wrongly so its first tokens may be right all the same.
+    Not by depth: how often a draft of whatever depth is right is said well by how sure it is once
+    one knows what that means.
     """
-    known = [(own.drafting, 1.0)]
-    if shared.drafting.rounds:
-        known.append((shared.drafting, min(1.0, _SHARED / shared.drafting.rounds)))
-    overall = _share(known, 1.0, slice(None))
-    return _share(known, overall, slice(depth - 1, depth))
-
-
-def _share(known: list[tuple[Yield, float]], prior: float, depths: slice) -> float:
-    expected, accepted = _BELIEVED_DRAFT, _BELIEVED_DRAFT * prior
-    for found, scale in known:
-        expected += scale * sum(found.expected[depths])
-        accepted += scale * sum(found.accepted[depths])
-    return accepted / expected
+    found: list[float] = []
+    for kind in range(SURENESSES):
+        prior = _LESS_SURE * (found[-1] if found else 1.0)
+        expected, accepted = _BELIEVED_DRAFT, _BELIEVED_DRAFT * prior
+        for record, most in ((shared, _SHARED_CALLS), (own, float("inf"))):
+            known = record.drafting
+            if kind < len(known.expected) and known.expected[kind] > 0:
+                scale = min(1.0, most / known.expected[kind])
+                expected += scale * known.expected[kind]
+                accepted += scale * known.accepted[kind]
+        found.append(accepted / expected)
+    return tuple(found)
 
 
 def lookup_reliance(own: Record, shared: Record) -> float:
