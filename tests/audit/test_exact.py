@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
 
 import numpy as np
@@ -55,6 +56,18 @@ def small_cases(draw):
 @given(case=small_cases())
 def test_random_laws(name, case):
     assert analyse(name, *case).max_error < EXACT
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["name"])
+def test_multipath_with_unlikely_tokens_in_another_order(case, monkeypatch):
+    """As lossless, but it accepts less or as much."""
+    laws = parse(case["target"]), parse(case["draft"])
+    sizes = case["num_drafts"], case["draft_length"]
+    best = analyse("multipath", *laws, *sizes).expected_accepted
+    monkeypatch.setattr(importlib.import_module("multidraft.verify.multipath"), "_SORTED_FROM", 0.3)
+    report = analyse("multipath", *laws, *sizes)
+    assert report.max_error < EXACT
+    assert report.expected_accepted <= best + 1e-9
 
 
 @pytest.mark.slow

@@ -14,12 +14,17 @@ from multidraft.tree import ROOT, DraftTree
 from multidraft.verify.base import Carry, LawOf, Verdict
 from multidraft.verify.blocks import traversal
 
+#: Tokens that the draft gives at least this are put in order by q/p. To sort a whole vocabulary
+#: takes as long as a draft step, and any order that is fixed before the draws is as lossless.
+_SORTED_FROM = 1e-8
+
 
 class _Level(NamedTuple):
     """The order of the vocabulary at one node and the pick's law there.
 
     Attributes:
-        order: tokens with p > 0, smallest q/p first, ties by id. [S]
+        order: tokens with p > 0: by id those below `_SORTED_FROM`, then the others, smallest q/p
+            first, ties by id. [S]
         below: for each of them, F(x^i) of the child, scaled to F + P = 1 at the node. [S]
         upto: the child's F + P on the same scale. [S]
         law: p_pick(. | x^i). [V]
@@ -55,9 +60,8 @@ def _level(law: torch.Tensor, draft: torch.Tensor, f: float, num_drafts: int) ->
     ``f`` is F/(F + P) at this node; everything below is scaled by its F + P, against underflow.
     """
     support = draft.nonzero().squeeze(1)
-    p, q = draft[support].double(), law[support].double()
-    by_ratio = torch.sort(q / p, stable=True).indices
-    order, p = support[by_ratio], p[by_ratio]
+    order = _in_order(support, draft[support], law[support])
+    p = draft[order].double()
     upto = torch.cumsum(p, 0)
     below, upto = f + (1 - f) * (upto - p), f + (1 - f) * upto
     below = below.clamp_(min=0.0)  # upto − p can round below zero
@@ -67,6 +71,14 @@ def _level(law: torch.Tensor, draft: torch.Tensor, f: float, num_drafts: int) ->
     pick = torch.zeros_like(draft)
     pick[order] = (p * child / here).to(draft.dtype)
     return _Level(order, below, upto, pick)
+
+
+def _in_order(support: torch.Tensor, p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    """The tokens of ``support``, ascending ids with laws p and q, all [S], as in `_Level`."""
+    likely = p >= _SORTED_FROM
+    ratio = q[likely].double() / p[likely].double()
+    by_ratio = torch.sort(ratio, stable=True).indices
+    return torch.cat([support[~likely], support[likely][by_ratio]])
 
 
 def _rank(level: _Level, token: int) -> int:
