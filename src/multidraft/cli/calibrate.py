@@ -37,13 +37,18 @@ def calibrate(
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InvalidInput(f"Cannot read {text}: {reason}.") from None
+    from multidraft.models.layer_choice import SELF, are_numbers, write_layers
+
     if not out.absolute().parent.is_dir():
         raise InvalidInput(f"There is no folder {out.parent} to write to; make it first.")
+    if out.is_dir() or out.resolve() == text.resolve():
+        raise InvalidInput(f"--out must be a new file, not {out}, which would be lost.")
+    if are_numbers(str(out)):
+        raise InvalidInput(f"--out {out} would be read as layer numbers; take another name.")
 
     from multidraft.draft.calibrate import calibrate as find
     from multidraft.engine import Decoder
     from multidraft.models import load_model
-    from multidraft.models.layer_choice import SELF, write_layers
 
     with Console(stderr=True).status(f"Loading {target}"):
         model = load_model(target, dtype=dtype, device=device, slots=1)

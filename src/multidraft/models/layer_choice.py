@@ -8,6 +8,8 @@ from pathlib import Path
 
 from multidraft.errors import InvalidInput
 
+#: No model has layers of this number.
+_TOO_MANY = 10_000
 #: What a draft that is made of the target's own layers is named by: ``self:LAYERS``.
 SELF = "self:"
 
@@ -28,18 +30,27 @@ def settled(name: str) -> str:
     return SELF + ",".join(map(str, parse_layers(name[len(SELF) :])))
 
 
+def are_numbers(text: str) -> bool:
+    """Whether ``text`` is read as layer numbers, not as a file's name."""
+    return bool(text) and all(c in "0123456789,- " for c in text)
+
+
 def parse_layers(text: str) -> list[int]:
     """Layer numbers from ``0-9,14`` or from a file that `write_layers` wrote.
 
     Raises:
         InvalidInput: neither of both.
     """
-    if text and not any(c not in "0123456789,- " for c in text):
+    if are_numbers(text):
         return _from_ranges(text)
+    if not text:
+        raise InvalidInput(f"Give the layers after {SELF}, such as {SELF}0-9,14.")
     path = Path(text)
     try:
         layers = json.loads(path.read_text(encoding="utf-8"))["layers"]
-        if not isinstance(layers, list) or not all(type(layer) is int for layer in layers):
+        if not isinstance(layers, list) or not layers:
+            raise ValueError
+        if not all(type(layer) is int and layer >= 0 for layer in layers):
             raise ValueError
     except OSError as error:
         raise InvalidInput(
@@ -58,9 +69,14 @@ def _from_ranges(text: str) -> list[int]:
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         try:
-            layers += range(int(first), int(last if dash else first) + 1)
+            low, high = int(first), int(last if dash else first)
         except ValueError:
             raise InvalidInput(f"{part.strip()!r} in {SELF}{text} is no layer number.") from None
+        if low > high:
+            raise InvalidInput(f"{part.strip()} in {SELF}{text} is no layer; write {high}-{low}.")
+        if high >= _TOO_MANY:
+            raise InvalidInput(f"No model has the layers {part.strip()} of {SELF}{text}.")
+        layers += range(low, high + 1)
     return layers
 
 
@@ -75,4 +91,5 @@ def write_layers(path: Path, target: str, layers: Sequence[int]) -> None:
         new.write_text(json.dumps({"target": target, "layers": list(layers)}) + "\n")
         new.replace(path)
     except OSError as error:
+        new.unlink(missing_ok=True)
         raise InvalidInput(f"Cannot write {path}: {error.strerror}.") from None

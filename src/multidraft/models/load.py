@@ -107,7 +107,9 @@ def resolve_dtype(dtype: str | torch.dtype, device: torch.device) -> torch.dtype
         if dtype in (name, known):
             return known
     names = ", ".join(_DTYPES)
-    raise InvalidInput(f"Unknown dtype {dtype}; choose auto, {names}, or, for drafts alone, int4.")
+    if dtype == "int4":
+        raise InvalidInput(f"int4 is for drafts alone; choose auto or {names} here.")
+    raise InvalidInput(f"Unknown dtype {dtype!r}; choose auto, {names}, or, for drafts, int4.")
 
 
 def _has_fast_bfloat16(device: torch.device) -> bool:

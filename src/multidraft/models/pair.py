@@ -56,7 +56,7 @@ def load_draft(
     four_bit = dtype == INT4
     model = load_model(
         name,
-        dtype=torch.bfloat16 if four_bit else dtype or target.dtype,
+        dtype=torch.bfloat16 if four_bit else target.dtype if dtype is None else dtype,
         head_tokens=head,
         four_bit=four_bit,
         **options,
