@@ -19,25 +19,26 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 
 from multidraft import Decoder, FunctionModel, SamplingParams, load_draft, load_model
 from multidraft.bench.data import choose, load_examples
-from multidraft.draft import HybridTreeDrafter, ModelDrafter
+from multidraft.bench.theory.laws import laws_along
 from multidraft.draft.base import Drafter
-from multidraft.draft.named import widest
-from multidraft.draft.slots import resized
+from multidraft.draft.named import DRAFTERS, MODEL, widest
 from multidraft.engine.control.auto import AutoController
 from multidraft.engine.control.base import Choice, Round
 from multidraft.engine.control.costs import Costs
 from multidraft.engine.control.curve import Curve
-from multidraft.models.base import PREFIX, Extension, LanguageModel
+from multidraft.engine.sequence import Sequence
+from multidraft.models.base import LanguageModel
+from multidraft.verify import get_verifier
 
 #: Logits kept of each law: they hold all but a ten-thousandth of it at temperature 1.
 _KEPT = 384
-_CHUNK = 64
 #: Seconds by rows: Qwen2.5-Coder 1.5B in bfloat16 and 0.5B with four bits on two cores.
 _TARGET = Curve.of({1: 0.110, 4: 0.116, 8: 0.130, 16: 0.168, 32: 0.265})
 _DRAFT = Curve.of({1: 0.023, 2: 0.027, 4: 0.034, 8: 0.053, 16: 0.067, 32: 0.108})
@@ -51,35 +52,22 @@ def record(args: argparse.Namespace) -> None:
     for dataset in args.data:
         for example in choose(load_examples(dataset, args.data_dir), args.prompts, args.seed):
             params = SamplingParams(args.temperature, max_tokens=args.tokens, ignore_eos=True)
-            handle = decoder.submit(example.messages, params)
-            while decoder.engine.busy:
-                decoder.engine.step()
-            laws = [logits_along(model, handle.prompt, handle.output) for model in (target, draft)]
-            texts.append((dataset, list(handle.prompt), laws))
+            prompt = decoder.encode(example.messages)
+            tokens = prompt + decoder.generate([prompt], params)[0].token_ids
+            laws = [log_laws(m, tokens, len(prompt), target.vocab_size) for m in (target, draft)]
+            texts.append((dataset, prompt, laws))
             torch.save(texts, args.laws)
             print(dataset, example.id, flush=True)
 
 
-@torch.inference_mode()
-def logits_along(
-    model: LanguageModel, prompt: list[int], output: list[int]
+def log_laws(
+    model: LanguageModel, tokens: list[int], prompt_tokens: int, vocab_size: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The largest log-probabilities before each token of an answer, and their tokens."""
-    tokens = [min(token, model.vocab_size - 1) for token in (*prompt, *output[:-1])]
-    values, ids = [], []
-    slot = model.open()
-    model.prefill(slot, tokens[: len(prompt) - 1])
-    for start in range(len(prompt) - 1, len(tokens), _CHUNK):
-        part = tokens[start : start + _CHUNK]
-        chain = Extension(slot, part, [PREFIX, *range(len(part) - 1)], list(range(len(part))))
-        (rows,) = model.extend([chain])
-        model.commit(slot, range(len(part)))
-        wide = torch.stack([row.float() for row in rows])
-        best = torch.log_softmax(resized(wide, model.vocab_size), -1).topk(_KEPT, -1)
-        values.append(best.values.half())
-        ids.append(best.indices.int())
-    model.close(slot)
-    return torch.cat(values), torch.cat(ids)
+    lengths = range(prompt_tokens, len(tokens))
+    laws = torch.stack([*laws_along(model, tokens, lengths, 1.0, vocab_size)])
+    best = laws.topk(_KEPT, -1)
+    return best.values.log().half(), best.indices.int()
 
 
 @dataclass
@@ -120,7 +108,7 @@ class Clock:
     def __init__(self, inner: AutoController | None, target: Curve, draft: Curve):
         self.seconds = 0.0
         self._inner, self._target, self._draft = inner, target, draft
-        self._seen: dict[int, int] = {}  # tokens that the draft has seen of each sequence
+        self._seen: WeakKeyDictionary[Sequence, int] = WeakKeyDictionary()  # by the draft, tokens
 
     def choose(self, running):
         if self._inner is not None:
@@ -132,8 +120,8 @@ class Clock:
         rows = only.tree.draft_rows
         if rows:
             before = len(only.sequence.prompt) + len(only.sequence.output) - only.kept
-            rows[0] += before - self._seen.get(id(only.sequence), 0) - 1
-            self._seen[id(only.sequence)] = before
+            rows[0] += before - self._seen.get(only.sequence, 0) - 1
+            self._seen[only.sequence] = before
         drafting, scoring = sum(map(self._draft, rows)), self._target(len(only.tree))
         self.seconds += drafting + scoring
         if self._inner is not None:
@@ -178,12 +166,10 @@ def _drafter(method: str, draft: LanguageModel) -> tuple[Drafter, str, bool]:
     name, _, size = method.partition(":")
     if not size:
         verifier = name.partition("+")[2] or "traversal"
-        shape = {"traversal": "any", "specinfer": "any", "block": "one", "token": "one"}
-        return widest(draft, shape.get(verifier, "iid")), verifier, True
+        return widest(draft, get_verifier(verifier).drafts), verifier, True
     num_drafts, length = map(int, size.split("x"))
-    if name == "hybrid":
-        return HybridTreeDrafter(draft, length, num_drafts * length), "traversal", False
-    return ModelDrafter(draft, num_drafts, length), name, False
+    drafter = DRAFTERS.get(name, MODEL).make(draft, num_drafts, length)
+    return drafter, "traversal" if name in DRAFTERS else name, False
 
 
 def simulate(args: argparse.Namespace) -> None:
