@@ -90,18 +90,19 @@ class DraftTree:
     @property
     def depth(self) -> int:
         """Length of the longest draft."""
-        return max(self._depths)
+        return max(self.depths)
 
     @property
     def draft_rows(self) -> list[int]:
         """How many nodes the draft scored at each depth, from the root on: the rows of its calls.
         Empty where no model drafted."""
-        depths = self._depths
+        depths = self.depths
         rows = Counter(depths[node] for node in self.laws)
         return [rows[depth] for depth in sorted(rows)]
 
     @property
-    def _depths(self) -> list[int]:
+    def depths(self) -> list[int]:
+        """Of each node; 0 of the root."""
         depths = [0] * len(self.tokens)
         for node in range(1, len(self.tokens)):
             depths[node] = depths[self.parents[node]] + 1

@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 from multidraft.bench.manifest import difference
 from multidraft.bench.records import Cell, Record
 from multidraft.errors import InvalidInput
+from multidraft.models.disk import whole_file
 
 _MANIFEST = "manifest.json"
 _RECORDS = "records.jsonl"
@@ -150,9 +151,8 @@ def read_lines(file: Path, make: Callable[[dict[str, Any]], T]) -> Iterator[T]:
 
 
 def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
-    new = path / f"{_MANIFEST}.new"
-    new.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    new.replace(path / _MANIFEST)  # in one step: a kill leaves the old one or the new one
+    with whole_file(path / _MANIFEST) as new:
+        new.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
 def drop_cut_line(file: Path) -> None:

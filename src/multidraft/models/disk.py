@@ -87,6 +87,18 @@ def writing(folder: Path, setting: str = "MULTIDRAFT_CACHE") -> Iterator[None]:
         raise
 
 
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """A file to write, which takes the place of ``path`` once it is finished; of one that is not
+    nothing is left."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        yield new
+        new.replace(path)  # in one step: a kill leaves the old one or the new one
+    finally:
+        new.unlink(missing_ok=True)
+
+
 def publish(made: Path, target: Path) -> None:
     """Move a finished folder to where it is looked for, in one step that survives a power cut."""
     for path in made.rglob("*"):

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from multidraft.errors import InvalidInput
+from multidraft.models.disk import whole_file
 
 #: A size for a shipped list, a list file (``FILE@N`` takes its first N), or the ids themselves.
 HeadTokens = int | str | Path | Sequence[int]
@@ -71,20 +72,16 @@ def write_list(path: Path, ids: Sequence[int], tokenizer: Any, counted_for: str)
     Raises:
         InvalidInput: the file cannot be written.
     """
-    new = path.with_name(f".{path.name}.new")
     try:
-        with new.open("wb") as file:
+        with whole_file(path) as new, new.open("wb") as file:
             np.savez_compressed(
                 file,
                 ids=np.array(ids, dtype=np.uint32),
                 tokens=np.array(_checksum(ids, tokenizer)),
                 counted_for=np.array(counted_for),
             )
-        new.replace(path)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written ({error.strerror or error}).") from error
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def vocabulary_size(tokenizer: Any) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from multidraft.errors import InvalidInput
+from multidraft.models.disk import whole_file
 
 #: No model has layers of this number.
 _TOO_MANY = 10_000
@@ -86,10 +87,8 @@ def write_layers(path: Path, target: str, layers: Sequence[int]) -> None:
     Raises:
         InvalidInput: it cannot be written.
     """
-    new = path.with_name(path.name + ".new")
     try:
-        new.write_text(json.dumps({"target": target, "layers": list(layers)}) + "\n")
-        new.replace(path)
+        with whole_file(path) as new:
+            new.write_text(json.dumps({"target": target, "layers": list(layers)}) + "\n")
     except OSError as error:
-        new.unlink(missing_ok=True)
         raise InvalidInput(f"Cannot write {path}: {error.strerror}.") from None

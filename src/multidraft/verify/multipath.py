@@ -59,8 +59,7 @@ def _level(law: torch.Tensor, draft: torch.Tensor, f: float, num_drafts: int) ->
 
     ``f`` is F/(F + P) at this node; everything below is scaled by its F + P, against underflow.
     """
-    support = draft.nonzero().squeeze(1)
-    order = _in_order(support, draft[support], law[support])
+    order = _in_order(law, draft)
     p = draft[order].double()
     upto = torch.cumsum(p, 0)
     below, upto = f + (1 - f) * (upto - p), f + (1 - f) * upto
@@ -73,12 +72,12 @@ def _level(law: torch.Tensor, draft: torch.Tensor, f: float, num_drafts: int) ->
     return _Level(order, below, upto, pick)
 
 
-def _in_order(support: torch.Tensor, p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
-    """The tokens of ``support``, ascending ids with laws p and q, all [S], as in `_Level`."""
-    likely = p >= _SORTED_FROM
-    ratio = q[likely].double() / p[likely].double()
-    by_ratio = torch.sort(ratio, stable=True).indices
-    return torch.cat([support[~likely], support[likely][by_ratio]])
+def _in_order(law: torch.Tensor, draft: torch.Tensor) -> torch.Tensor:
+    """The tokens that the draft may draw, as in `_Level`."""
+    likely = (draft >= _SORTED_FROM).nonzero().squeeze(1)
+    others = ((draft > 0) & (draft < _SORTED_FROM)).nonzero().squeeze(1)
+    ratio = law[likely].double() / draft[likely].double()
+    return torch.cat([others, likely[torch.sort(ratio, stable=True).indices]])
 
 
 def _rank(level: _Level, token: int) -> int:

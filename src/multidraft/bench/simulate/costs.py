@@ -14,6 +14,7 @@ import yaml
 from multidraft.bench.config import read_config
 from multidraft.engine.control.curve import Curve
 from multidraft.errors import InvalidInput
+from multidraft.models.disk import whole_file
 
 _FREE = Curve.constant(0.0)
 #: A cost for all verifiers, or one for each, by its name; plain decoding's is "ar".
@@ -139,14 +140,12 @@ def write_costs(costs: CostTable, path: Path, comment: str) -> None:
         InvalidInput: the file cannot be written.
     """
     lines = "".join(f"# {line}\n" for line in comment.splitlines())
-    new = path.with_name(f"{path.name}.new")
+    text = lines + yaml.safe_dump(costs.to_dict(), sort_keys=False)
     try:
-        new.write_text(lines + yaml.safe_dump(costs.to_dict(), sort_keys=False), encoding="utf-8")
-        new.replace(path)
+        with whole_file(path) as new:
+            new.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InvalidInput(f"Cannot write to {path}: {error.strerror}.") from None
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def _only(values: Mapping[str, Any], keys: tuple[str, ...], source: str) -> None:

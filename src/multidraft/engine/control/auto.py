@@ -270,13 +270,10 @@ def _calls(tree: DraftTree, accepted: int) -> list[tuple[int, float, bool]]:
     if tree.chains is not None:
         reached = min(tree.depth, accepted + 1)
         return [(0, 1.0, accepted > depth) for depth in range(reached)]
-    depths = [0] * len(tree)
-    reach = [0.0] * (tree.depth + 1)  # of the nodes that the call went on from
-    for node in range(len(tree)):
-        if node != ROOT:
-            depths[node] = depths[tree.parents[node]] + 1
-        if node in tree.laws:
-            reach[depths[node]] += tree.reach[node]
+    depths = tree.depths
+    reach = [0.0] * (max(depths) + 1)  # of the nodes that the call went on from
+    for node in tree.laws:
+        reach[depths[node]] += tree.reach[node]
     return [
         (sureness(total), min(1.0, total), accepted > depth)
         for depth, total in enumerate(reach)

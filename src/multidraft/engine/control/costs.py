@@ -13,7 +13,7 @@ import torch
 
 from multidraft.engine.control.curve import Curve
 from multidraft.models.base import PREFIX, Extension, LanguageModel
-from multidraft.models.disk import cache_folder
+from multidraft.models.disk import cache_folder, whole_file
 from multidraft.models.transformers_model import TransformersModel
 
 #: Measured in this order, the first two always and the others while there is time: how wide drafts
@@ -115,9 +115,8 @@ def _curve_of(model: LanguageModel) -> Curve:
     curve = measure(model)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        new = file.with_suffix(".new")
-        new.write_text(json.dumps(curve.to_dict()))
-        new.replace(file)
+        with whole_file(file) as new:
+            new.write_text(json.dumps(curve.to_dict()))
     except OSError:
         pass  # a full or read-only disk: measured again the next time
     return curve

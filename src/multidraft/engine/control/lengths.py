@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multidraft.engine.control.record import Record
+from multidraft.engine.control.record import Record, accepted_share
 
 #: Before anything is known: the chance that a draft's next token is accepted.
 _USUAL = 0.7
@@ -13,14 +13,7 @@ _BELIEVED, _SHARED = 1.0, 16.0
 def acceptance(own: Record, shared: Record) -> float:
     """Probability that a draft's next token is accepted, given that those before it were: the same
     at every depth, as telling depths apart costs more in certainty than it brings."""
-    tried, accepted = _BELIEVED, _BELIEVED * _USUAL
-    for record, most in ((shared, _SHARED), (own, float("inf"))):
-        found = record.drafting
-        if found.expected:
-            scale = min(1.0, most / found.expected[0])
-            tried += scale * found.expected[0]
-            accepted += scale * found.accepted[0]
-    return accepted / tried
+    return accepted_share(own, shared, 0, _USUAL, _BELIEVED, _SHARED)
 
 
 def best_length(

@@ -132,15 +132,23 @@ def reliances(own: Record, shared: Record) -> tuple[float, ...]:
     found: list[float] = []
     for kind in range(SURENESSES):
         prior = _LESS_SURE * (found[-1] if found else 1.0)
-        expected, accepted = _BELIEVED_DRAFT, _BELIEVED_DRAFT * prior
-        for record, most in ((shared, _SHARED_CALLS), (own, float("inf"))):
-            known = record.drafting
-            if kind < len(known.expected) and known.expected[kind] > 0:
-                scale = min(1.0, most / known.expected[kind])
-                expected += scale * known.expected[kind]
-                accepted += scale * known.accepted[kind]
-        found.append(accepted / expected)
+        found.append(accepted_share(own, shared, kind, prior, _BELIEVED_DRAFT, _SHARED_CALLS))
     return tuple(found)
+
+
+def accepted_share(
+    own: Record, shared: Record, kind: int, prior: float, believed: float, most: float
+) -> float:
+    """Accepted over expected tokens of one kind of call (see `Yield`): ``prior`` for ``believed``
+    tokens, what is known of all sequences for ``most`` at most, and what is of this one."""
+    expected, accepted = believed, believed * prior
+    for record, limit in ((shared, most), (own, float("inf"))):
+        known = record.drafting
+        if kind < len(known.expected) and known.expected[kind] > 0:
+            scale = min(1.0, limit / known.expected[kind])
+            expected += scale * known.expected[kind]
+            accepted += scale * known.accepted[kind]
+    return accepted / expected
 
 
 def lookup_reliance(own: Record, shared: Record) -> float:
