@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -92,6 +93,9 @@ def test_explain(generate):
     assert code == 0
     assert "round 1: " in out and "trying the draft" in out and "accepted" in out
     assert max(map(len, out.splitlines())) <= 100
+    assert "+accepted" in out  # no colours where the output is no terminal
+    accepted = sum(int(count) for count in re.findall(r"(\d+) accepted", out))
+    assert accepted and len(re.findall(r"(?<=[ ─])\+\S", out)) == accepted
     _, plain, _ = generate("hello", "--explain", drafted=False)
     assert "nothing drafted" in plain
     code, _, err = generate("hello", "--explain", "--json")
@@ -159,7 +163,10 @@ def test_compare_as_json(generate):
     [
         (("hi", "--verifier", "nope"), "Unknown verifier 'nope'"),
         (("hi", "--verifier", "token", "-K", "3"), "takes one draft"),
-        (("hi", "--verifier", "hybrid+nope"), "Unknown verifier 'nope'"),
+        (("hi", "--verifier", "hybrid+nope"), "'hybrid+nope': after '+' comes a verifier"),
+        (("hi", "--verifier", "hybrid+"), "such as 'hybrid+traversal'"),
+        (("hi", "--verifier", "hybrid"), "name its verifier too: 'hybrid+traversal'"),
+        (("hi", "--verifier", "ar"), "'ar' is plain decoding"),
         (("hi", "--verifier", "hybrid+token"), "does not take the trees of 'hybrid'"),
         (("hi", "--verifier", "auto"), "Unknown verifier 'auto'"),
         (("hi", "-v", "hybrid+traversal", "--draft-temperature", "1"), "for independent drafts"),
@@ -167,7 +174,10 @@ def test_compare_as_json(generate):
         (("hi", "--draft", "self:none.json"), "Cannot read the layers of self:none.json"),
         (("hi", "--draft", "self:0", "--draft-head", "9"), "shares the target's head"),
         (("hi", "--draft", "self:0", "--draft-dtype", "int4"), "shares the target's weights"),
+        (("hi", "--draft", " "), "The draft's name is empty"),
+        (("hi", "--target", "self:0"), "can only be a draft"),
         (("hi", "--draft-head", "none.npz"), "There is no list of tokens at none.npz"),
+        (("hi", "--draft-head", ""), "The draft's head is empty"),
         (("hi", "--draft-dtype", "int2"), "Unknown dtype 'int2'"),
         (("hi", "--dtype", "int4"), "int4 is for drafts alone"),
         (("hi", "--temperature", "-1"), "temperature"),
@@ -191,6 +201,21 @@ def test_errors_are_one_line(generate, arguments, message):
     assert len(err.strip().splitlines()) == 1 and "Traceback" not in err
 
 
+def test_refused_before_the_models_load(generate, monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("loaded")
+
+    monkeypatch.setattr("multidraft.models.load_model", never)
+    for wrong in (
+        ("--draft-dtype", "int2"),
+        ("--draft", ""),
+        ("--draft", "self:0", "--draft-dtype", "int4"),
+        ("--draft-head", ""),
+        ("-v", "ar"),
+    ):
+        assert generate("hi", *wrong)[0] == 2
+
+
 def test_options_that_need_a_draft(generate):
     for option in (("--compare", "ar"), ("-v", "token"), ("-K", "2"), ("-L", "2")):
         code, _, err = generate("hi", *option, drafted=False)
@@ -200,6 +225,8 @@ def test_options_that_need_a_draft(generate):
 def test_misuse_is_2(run):
     assert run("generate", "hi")[0] == 2  # no target
     assert run("generate", "hi", "-t", "x", "-K", "0")[0] == 2
+    code, _, err = run("generate", "hi", "-t", "x", "-K", "1000000")
+    assert code == 2 and "less than or equal to 64" in err
     assert run("nonsense")[0] == 2
 
 

@@ -16,6 +16,7 @@ def test_count_then_load(pair, run, tmp_path):
     code, shown, _ = run("head", pair[1], str(tmp_path / "text"), "--out", str(out))
     assert code == 0
     assert "9 tokens, 4 different ones, in 1 files; 1 more are not UTF-8 text." in shown
+    assert "Those after the first 4 never came" in shown
     assert "100.00%" in shown and f"Written to {out}" in shown
 
     draft = load_model(pair[1], dtype="float32", device="cpu", slots=1, head_tokens=f"{out}@2")
@@ -28,7 +29,8 @@ def test_size_cuts_the_file(pair, run, tmp_path):
     (tmp_path / "a.txt").write_text("abba aab\n")
     out = tmp_path / "list.npz"
     command = ("head", pair[1], str(tmp_path / "a.txt"), "--out", str(out), "--size")
-    assert run(*command, "2")[0] == 0
+    code, shown, _ = run(*command, "2")
+    assert code == 0 and "never came" not in shown
     model = load_model(pair[1], dtype="float32", device="cpu", slots=1, head_tokens=out)
     assert len(model.head.tokens) == 3
     code, _, error = run(*command, "300")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from multidraft.bench.methods import PLAIN, Method, parse_method
 from multidraft.draft import ModelDrafter
+from multidraft.draft.named import DRAFTERS
 from multidraft.engine import Decoder, Result
 from multidraft.engine import Sequence as Running
 from multidraft.engine.decoder import Prompt
@@ -58,7 +59,14 @@ def drafted_method(name: str) -> Method:
     Raises:
         InvalidInput: an unknown name, or a verifier that does not take the drafter's trees.
     """
-    get_verifier(name.rpartition("+")[2])
+    if name in DRAFTERS:
+        raise InvalidInput(f"{name!r} is a drafter; name its verifier too: '{name}+traversal'.")
+    drafter, plus, verifier = name.rpartition("+")
+    if plus and verifier not in VERIFIERS:
+        raise InvalidInput(
+            f"{name!r}: after '+' comes a verifier, such as '{drafter or 'hybrid'}+traversal'."
+        )
+    get_verifier(verifier)
     return parse_method(name)
 
 

@@ -13,7 +13,8 @@ import yaml
 from multidraft.bench.data import parse_names
 from multidraft.bench.methods import parse_method
 from multidraft.errors import InvalidInput
-from multidraft.models.layer_choice import is_self, settled
+from multidraft.models.layer_choice import is_self
+from multidraft.models.pair import check_draft
 from multidraft.sampling import SamplingParams
 
 #: Keys of a pair that say what the draft model is made into.
@@ -246,13 +247,15 @@ def _pair(value: Any) -> Pair:
                 "name."
             )
     target = _text(value["target"])
-    # Settled, so that a run goes on with the layers it began with.
-    draft = None if value.get("draft") is None else settled(_text(value["draft"]))
+    draft = None if value.get("draft") is None else _text(value["draft"])
     given = [value.get(key) for key in _OF_DRAFT]
     head, dtype = (None if each is None else _text(str(each)) for each in given)
     for key, each in zip(_OF_DRAFT, given, strict=True):
         if each is not None and draft is None:
             raise InvalidInput(f"a pair has {key} but no draft.")
+    if draft is not None:
+        # Layers as numbers, so that a run goes on with those it began with.
+        draft = check_draft(draft, head, dtype)
     short = [each if is_self(each) else Path(each).name for each in (target, draft) if each]
     if head is not None:
         short[-1] += f" (head {Path(head).name})"

@@ -11,6 +11,7 @@ from multidraft.tree import ROOT, DraftTree, Entry
 
 _MOST_CHILDREN = 6  # shown of a node; the accepted one always
 _WIDTH = 100
+_MARK = "+"  # of accepted tokens where there are no colours
 
 
 class Explainer:
@@ -25,6 +26,8 @@ class Explainer:
         self._tokenizer = decoder.target.tokenizer
         self._console = console
         self._round = 0
+        self._mark = mark(console)
+        self._width = min(_WIDTH, console.width) if console.is_terminal else _WIDTH
 
     def __call__(self, progress: Progress) -> None:
         self._round += 1
@@ -40,7 +43,7 @@ class Explainer:
         # A path is drawn down the page, so that long drafts stay within the width.
         self._add(shown, tree, ROOT, set(progress.path))
         if len(tree) > 1:
-            self._console.print(shown, width=_WIDTH)
+            self._console.print(shown, width=self._width)
         if len(progress.token_ids) > accepted:
             origin = progress.origins[-1]
             name = self._name(progress.token_ids[-1])
@@ -72,6 +75,8 @@ class Explainer:
         node, drawn = entry.node, entry.proposal is not None
         style = "green" if node in accepted else "dim"
         label = Text(self._name(tree.tokens[node]), style=style)
+        if node in accepted:
+            label = Text.assemble((self._mark, style), label)
         if drawn and tree.chains is None:
             label.append("~")
         if node in tree.reach:
@@ -84,9 +89,14 @@ class Explainer:
         return repr(self._tokenizer.decode([token]))[1:-1].replace(" ", "␣") or str(token)
 
 
-def legend() -> Text:
+def mark(console: Console) -> str:
+    """What is put before accepted tokens, which otherwise are green."""
+    return "" if console.color_system and not console.no_color else _MARK
+
+
+def legend(console: Console) -> Text:
     return Text.assemble(
-        ("accepted", "green"),
+        (f"{mark(console)}accepted", "green"),
         "  ",
         ("not accepted", "dim"),
         "  ~ drawn (others were chosen)  ",

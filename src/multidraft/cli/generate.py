@@ -51,12 +51,19 @@ def generate(
             "--num-drafts",
             "-K",
             min=1,
+            max=opt.MOST_DRAFTS,
             help="Drafts a round.  [with neither K nor L: whatever is fastest, measured; else 3]",
         ),
     ] = None,
     draft_length: Annotated[
         int | None,
-        typer.Option("--draft-length", "-L", min=1, help="Tokens a draft.  [see -K; else 4]"),
+        typer.Option(
+            "--draft-length",
+            "-L",
+            min=1,
+            max=opt.LONGEST_DRAFT,
+            help="Tokens a draft.  [see -K; else 4]",
+        ),
     ] = None,
     draft_temperature: Annotated[
         float | None, typer.Option(min=0.0, help="The draft's own temperature.")
@@ -123,8 +130,7 @@ def generate(
     from multidraft.engine import Decoder
     from multidraft.engine.decoder import DEFAULT_VERIFIER
     from multidraft.models import load_model
-    from multidraft.models.layer_choice import settled
-    from multidraft.models.pair import load_draft
+    from multidraft.models.pair import check_draft, load_draft
     from multidraft.models.translated import TranslatedModel
     from multidraft.sampling import SamplingParams
     from multidraft.verify import get_verifier
@@ -143,6 +149,11 @@ def generate(
         ignore_eos=ignore_eos,
         seed=seed,
     )
+    if verifier == PLAIN:
+        raise InvalidInput(
+            f"{PLAIN!r} is plain decoding, which has no verifier; leave --verifier and --draft "
+            f"out, or compare it: --compare {PLAIN},{DEFAULT_VERIFIER}."
+        )
     if compare:
         methods = parse_methods(compare)
     elif not (draft or drafting):
@@ -156,7 +167,7 @@ def generate(
         if draft is None and given:
             raise InvalidInput(f"--draft-{name} is the draft model's; add --draft.")
     if draft is not None:
-        draft = settled(draft)
+        draft = check_draft(draft, draft_head, draft_dtype, device)
     if verifier and (num_drafts or 1) > 1 and get_verifier(drafted[0].verifier).drafts == "one":
         raise InvalidInput(f"The verifier {verifier!r} takes one draft; leave -K out.")
 
@@ -211,7 +222,7 @@ def _generate(
         show = colour_printer(decoder, tuple(params.stop))
     elif explain:
         console = Console(highlight=False)
-        console.print(explanation.legend())
+        console.print(explanation.legend(console), soft_wrap=True)
         show = explanation.Explainer(decoder, console)
     with interruptible() as interrupted:
         result = run(decoder, decoder.submit(request, params), interrupted, show)

@@ -67,6 +67,12 @@ def head(
     for shown in [*(n for n in _SHOWN if n < last), last]:
         table.add_row(f"{shown:,}", f"{shares[shown - 1]:.2%}")
     out_of.print(table)
+    seen = int((counts > 0).sum())
+    if seen < last:
+        out_of.print(
+            f"Those after the first {seen:,} never came, and stand in the vocabulary's order; more "
+            "text makes a better list."
+        )
     out_of.print(f"Written to {out}", markup=False)
 
 

@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+#: What no machine gains from; more would only exhaust its memory.
+MOST_DRAFTS, LONGEST_DRAFT = 64, 256
+
 TargetName = Annotated[
     str, typer.Option("--target", "-t", help="The target model: an id, hub id or folder.")
 ]
@@ -21,8 +24,12 @@ Temperature = Annotated[float, typer.Option("--temperature", "-T", help="0 is gr
 TopP = Annotated[float, typer.Option(help="1 is off.")]
 TopK = Annotated[int, typer.Option(help="0 is off.")]
 MinP = Annotated[float, typer.Option(help="0 is off.")]
-NumDrafts = Annotated[int, typer.Option("--num-drafts", "-K", min=1, help="Drafts a round.")]
-DraftLength = Annotated[int, typer.Option("--draft-length", "-L", min=1, help="Tokens a draft.")]
+NumDrafts = Annotated[
+    int, typer.Option("--num-drafts", "-K", min=1, max=MOST_DRAFTS, help="Drafts a round.")
+]
+DraftLength = Annotated[
+    int, typer.Option("--draft-length", "-L", min=1, max=LONGEST_DRAFT, help="Tokens a draft.")
+]
 DataChat = Annotated[
     bool | None,
     typer.Option(

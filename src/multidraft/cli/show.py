@@ -70,7 +70,8 @@ def figures(result: Result, seed: int) -> str:
     """One line: what was generated, how fast, and where the time went."""
     stats = result.stats
     speed = stats.tokens_per_second or 0.0
-    parts = [f"{stats.tokens} tokens in {stats.total_seconds:.2f} s ({speed:.1f} tokens/s)"]
+    unit = "token" if stats.tokens == 1 else "tokens"
+    parts = [f"{stats.tokens} {unit} in {stats.total_seconds:.2f} s ({speed:.1f} tokens/s)"]
     if stats.drafted:
         parts.append(f"block efficiency {number(stats.block_efficiency)}")
         parts.append(f"acceptance {number(stats.acceptance_rate)}")

@@ -62,8 +62,7 @@ def tune(
         from multidraft.bench.tune.run import Timer, Tuner
         from multidraft.cli.interrupt import interruptible
         from multidraft.models import load_model
-        from multidraft.models.layer_choice import settled
-        from multidraft.models.pair import load_draft
+        from multidraft.models.pair import check_draft, load_draft
         from multidraft.sampling import SamplingParams
     # Everything that can be refused is refused before the models are loaded.
     params = SamplingParams(
@@ -71,7 +70,7 @@ def tune(
     )
     names = [part.strip() for part in (data or "").split(",") if part.strip()]
     examples = _examples(prompts, names, data_dir, count)
-    settled(draft)
+    check_draft(draft, draft_head, draft_dtype, device)
 
     with console.status(f"Loading {target}"):
         target_model = load_model(target, dtype=dtype, device=device, slots=1)

@@ -427,7 +427,7 @@ def _check_context(prompt: Seq[int], params: SamplingParams, context: int) -> No
         raise InvalidInput(
             f"Prompt ({len(prompt)} tokens) and max_tokens ({params.max_tokens}) exceed the "
             f"context of {context} tokens; shorten one of them or load the models with a larger "
-            "max_length."
+            "max_length (--max-length)."
         )
 
 

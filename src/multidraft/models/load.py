@@ -64,7 +64,7 @@ def load_model(
         UnsupportedModel: the model is of a kind that cannot run exactly.
         InvalidInput: an argument is out of range.
     """
-    where = _resolve_device(device)
+    where = resolve_device(device)
     kind = resolve_dtype(dtype, where)
     folder = resolve(str(name), revision=revision)
     config, model_class = _load_config(folder)
@@ -124,7 +124,12 @@ def _has_fast_bfloat16(device: torch.device) -> bool:
     return can_pack(torch.bfloat16, device)
 
 
-def _resolve_device(device: str | torch.device | None) -> torch.device:
+def resolve_device(device: str | torch.device | None) -> torch.device:
+    """The torch device for a name, a GPU where there is one for None.
+
+    Raises:
+        InvalidInput: it is not available.
+    """
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -9,13 +9,42 @@ import torch
 from multidraft.errors import InvalidInput
 from multidraft.models.base import LanguageModel
 from multidraft.models.four_bit import can_be_four_bit
-from multidraft.models.layer_choice import SELF, is_self, parse_layers
-from multidraft.models.load import load_model
+from multidraft.models.layer_choice import SELF, is_self, parse_layers, settled
+from multidraft.models.load import load_model, resolve_device, resolve_dtype
 from multidraft.models.transformers_model import TransformersModel
 from multidraft.models.translated import share_vocabulary
 
 #: The dtype of drafts with weights of four bits.
 INT4 = "int4"
+
+
+def check_draft(
+    name: str, head: str | None = None, dtype: str | None = None, device: str | None = None
+) -> str:
+    """What can be said of a draft before any model is loaded; see `load_draft`.
+
+    Returns:
+        its name, with layers as numbers.
+
+    Raises:
+        InvalidInput: a name, a head or a dtype that no draft has, or that this one cannot have.
+    """
+    if not name.strip():
+        raise InvalidInput("The draft's name is empty; `multidraft models` lists names to give.")
+    _check_own(name, head, dtype)
+    if head is not None and not head.strip():
+        raise InvalidInput("The draft's head is empty; give how many tokens, or a list file.")
+    if dtype not in (None, "auto", INT4):
+        resolve_dtype(dtype, resolve_device(device))
+    return settled(name)
+
+
+def _check_own(name: str, head: str | None, dtype: str | torch.dtype | None) -> None:
+    """Raises InvalidInput for a draft of the target's layers that is to differ from the target."""
+    if is_self(name) and head is not None:
+        raise InvalidInput(f"{name} shares the target's head; leave the draft's head out.")
+    if is_self(name) and dtype not in (None, "auto"):
+        raise InvalidInput(f"{name} shares the target's weights; leave the draft's dtype out.")
 
 
 def load_draft(
@@ -44,11 +73,8 @@ def load_draft(
             target's, or ``int4`` where it cannot be had.
         ModelUnavailable, UnsupportedModel: as `load_model`.
     """
+    _check_own(name, head, dtype)
     if is_self(name):
-        if head is not None:
-            raise InvalidInput(f"{name} shares the target's head; leave the draft's head out.")
-        if dtype not in (None, "auto"):
-            raise InvalidInput(f"{name} shares the target's weights; leave the draft's dtype out.")
         return target.with_layers(parse_layers(name[len(SELF) :]))
     if dtype == "auto":
         fits = target.dtype == torch.bfloat16 and can_be_four_bit(target.device)

