@@ -153,10 +153,11 @@ class Bench:
         self.clock = Clock(inner, target, draft)
         self._decoder = Decoder(self._models[0], drafter, verifier, controller=self.clock)
 
-    def run(self, text: Text, temperature: float, seed: int) -> tuple[int, int, float]:
+    def run(self, text: Text, temperature: float, seed: int, most: int) -> tuple[int, int, float]:
         """Tokens, rounds and seconds."""
         self._now, before = text, self.clock.seconds
-        params = SamplingParams(temperature, max_tokens=len(text.laws[0]) - 1, seed=seed)
+        max_tokens = min(most, len(text.laws[0]) - 1)
+        params = SamplingParams(temperature, max_tokens=max_tokens, seed=seed)
         (result,) = self._decoder.generate([text.prompt], params)
         return len(result.token_ids), result.stats.rounds, self.clock.seconds - before
 
@@ -189,7 +190,7 @@ def simulate(args: argparse.Namespace) -> None:
         for text, seed in _turns(texts, args.seeds):
             if args.fresh:
                 bench.begin()
-            tokens, rounds, seconds = bench.run(text, args.temperature, seed)
+            tokens, rounds, seconds = bench.run(text, args.temperature, seed, args.tokens)
             ratios[text.dataset].append(tokens * plain / seconds)
             tokens_a_round.append(tokens / rounds)
         every = np.array([ratio for found in ratios.values() for ratio in found])
@@ -236,6 +237,7 @@ def main() -> None:
     )
     simulating.add_argument("--temperature", type=float, default=0.4)
     simulating.add_argument("--seeds", type=int, default=4)
+    simulating.add_argument("--tokens", type=int, default=1000, help="of an answer, at most")
     simulating.add_argument("--fresh", action="store_true", help="a new controller each answer")
     simulating.add_argument("--costs", type=Path, help="a table of `multidraft bench costs`")
     args = parser.parse_args()

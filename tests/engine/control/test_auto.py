@@ -142,6 +142,26 @@ def test_it_notices_that_the_text_has_changed(name):
     assert tokens * TARGET(1) / seconds > 1.3
 
 
+@pytest.mark.parametrize("name", ["hybrid", "chain", "gbv"])
+def test_reading_the_prompt_must_pay_within_an_answer(name):
+    """A draft that is always right, but takes as long to read the prompt as ten plain steps."""
+    law, (verifier, make) = np.roll(np.eye(400), 1, axis=1), DRAFTERS[name]
+    drafter = make(markov(law))
+    machine = Machine(drafter, draft=Curve.of({1: 0.3, 101: 10.3}))
+    decoder = Decoder(markov(law), drafter, verifier, controller=machine)
+
+    def speed_up(answers: int, stop: int) -> float:
+        before, tokens = machine.seconds, 0
+        for _ in range(answers):
+            params = SamplingParams(max_tokens=200, stop_token_ids=[stop])
+            tokens += len(decoder.generate([[0] * 101], params)[0].token_ids)
+        return tokens * TARGET(1) / (machine.seconds - before)
+
+    speed_up(20, stop=8)  # it learns how short answers are
+    assert speed_up(10, stop=8) > 0.98
+    assert speed_up(1, stop=399) > 1.2  # and that one is longer
+
+
 @pytest.mark.parametrize("name", DRAFTERS)
 def test_law(name):
     """Choices of all kinds occur, and the output has the target's law."""

@@ -10,6 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from multidraft.engine.control import costs as costs_module
 from multidraft.engine.control.costs import Costs, costs_of, measure
 from multidraft.engine.control.curve import Curve
+from multidraft.engine.control.paced import Paced
 from multidraft.models import TransformersModel
 from tests.engine.markov import markov, random_pair
 
@@ -31,6 +32,22 @@ def test_the_machine_gets_slower():
     assert costs.draft(1) == pytest.approx(1.0, rel=0.02)
     costs.observe(1, 8, 400.0, [], 0.0)  # one hiccup
     assert costs.target(8) < 4.4
+
+
+def test_sizes_have_paces_of_their_own():
+    """Where arithmetic has become slower and memory has not."""
+    paced = Paced(Curve.of({1: 1.0, 4: 1.0, 16: 2.0, 32: 4.0}))
+    assert [share for _, share in paced._curve.shares(10)] == pytest.approx([0.5, 0.5])
+    for _ in range(200):
+        paced.observe([4], 1.0)
+        paced.observe([16], 3.0)
+    assert paced(4) == pytest.approx(1.0, rel=0.05)
+    assert paced(16) == pytest.approx(3.0, rel=0.05)
+    unseen = paced(32)
+    for _ in range(150):  # the whole machine has
+        paced.observe([4, 16], 8.0)
+    assert paced(4) + paced(16) == pytest.approx(8.0, rel=0.02)
+    assert paced(32) == pytest.approx(2.0 * unseen, rel=0.1)
 
 
 def test_measured_on_a_model():

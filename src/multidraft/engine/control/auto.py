@@ -2,7 +2,9 @@
 
 Everything is weighed in tokens. At the present speed of s tokens a second, a second more is worth
 s tokens; what a round adds beyond the one token it gives anyway must be more than that. Choosing
-so round by round maximises tokens per second in the long run (Dinkelbach 1967).
+so round by round maximises tokens per second in the long run (Dinkelbach 1967). Whether to draft at
+all is weighed at this text's own speed, though: at that of other texts, a draft that helps less
+here than there would seem to be worse than none.
 
 In a batch, the seconds of a call are shared equally among its sequences.
 """
@@ -39,8 +41,6 @@ _TRIAL_LOSS = 6.0
 _STEPS, _USUAL = 5.0, 1.7
 #: Share of the time that may be lost on asking a draft that has not been worth it lately.
 EXPLORATION = 0.01
-#: The most rounds over which the cost of catching up must pay.
-_HORIZON = 16.0
 #: Every so many rounds with the draft a plain step is timed, unless drafting is so much faster; the
 #: first time after so many.
 _TIMED, _CLEARLY, _FIRST_TIMED = 16, 1.5, 5
@@ -94,15 +94,24 @@ class AutoController:
         return self._chains(sequence, state, speed, batch, room)
 
     def _speed(self, record: Record, batch: int) -> float:
-        """Tokens a second of a sequence's share of the time; plain decoding's at least."""
-        step = self._costs.plain(batch) / batch
-        known = _STEPS * step  # what is known of all sequences counts for in one
+        """Tokens a second of a sequence's share of the time, as far as known, else as usual; plain
+        decoding's at least."""
+        plain = self._plain_speed(batch)
+        known = _STEPS / plain  # what is known of all sequences counts for in one
         usual = (self._shared.tokens + _STEPS * _USUAL) / (self._shared.seconds + known)
-        return max(1.0 / step, (record.tokens + known * usual) / (record.seconds + known))
+        return max(plain, (record.tokens + known * usual) / (record.seconds + known))
+
+    def _own_speed(self, record: Record, batch: int) -> float:
+        """The same, where little is known plain decoding's."""
+        plain = self._plain_speed(batch)
+        return max(plain, (record.tokens + _STEPS) / (record.seconds + _STEPS / plain))
+
+    def _plain_speed(self, batch: int) -> float:
+        return batch / self._costs.plain(batch)
 
     def _to_be_timed(self, batch: int) -> bool:
         """Whether a plain step is due, which tells if drafting is faster at all."""
-        rounds, plain = self._shared.model_rounds, batch / self._costs.plain(batch)
+        rounds, plain = self._shared.model_rounds, self._plain_speed(batch)
         if rounds - self._timed_at < _TIMED or self._shared.speed() > _CLEARLY * plain:
             return False
         self._timed_at = rounds
@@ -127,8 +136,9 @@ class AutoController:
     ) -> Choice:
         record = state.record
         call = speed * self._costs.draft(batch * record.rows) / batch
-        usual = value(record, self._shared, speed)
-        gain = usual - speed * self._catching_up(state, sequence, 0) / self._horizon(sequence)
+        own = self._own_speed(record, batch)
+        usual = value(record, self._shared, own)
+        gain = usual - own * self._catching_up(state, sequence, 0) / self._horizon(sequence)
         prices = Prices(
             node=self._node_price(record, speed, batch),
             calls=(call,),
@@ -137,11 +147,11 @@ class AutoController:
             model_gain=gain,
         )
         state.probing = False
-        if self._on_trial(speed):
+        if self._on_trial(own):
             return Choice(room, _asking(prices, math.inf), "trying the draft")
         if gain > 0.0:
             return Choice(room, prices, f"the draft adds {gain:+.1f} tokens a round")
-        if self._may_explore(state, sequence, -usual / speed):
+        if self._may_explore(state, sequence, -usual / own):
             state.probing = True
             return Choice(room, _asking(prices, math.inf), "trying the draft again")
         reason = f"the draft would cost {-gain:.1f} tokens a round"
@@ -153,8 +163,11 @@ class AutoController:
         return self._costs.draft(_unseen(state, sequence, emitted)) - self._costs.draft(1)
 
     def _horizon(self, sequence: Running) -> float:
-        """Rounds over which catching up must pay."""
-        return min(_HORIZON, sequence.remaining)
+        """Rounds over which catching up must pay: an answer is taken to become as long as those
+        before it, and later to go on for as long again."""
+        emitted = len(sequence.output)
+        left = max(self._shared.answer - emitted, emitted)
+        return max(1.0, min(left, sequence.remaining) / self._shared.drafting.tokens_a_round)
 
     def _may_explore(self, state: _State, sequence: Running, loss: float) -> bool:
         """Whether a probe that is expected to lose so many seconds, and to catch up, is allowed."""
@@ -166,27 +179,31 @@ class AutoController:
     def _chains(
         self, sequence: Running, state: _State, speed: float, batch: int, room: int
     ) -> Choice:
-        count = getattr(self._drafter, "num_drafts", 1)
-        call = speed * self._costs.draft(batch * count) / batch
-        node = self._node_price(state.record, speed, batch)
-        length, gain = best_length(
-            state.record,
-            self._shared,
-            room,
-            price=call + count * node,
-            carried=call if sequence.carry_left else 0.0,
-        )
+        own = self._own_speed(state.record, batch)
+        usual, gain, price = self._best_chains(sequence, state.record, own, batch, room)
+        length = self._best_chains(sequence, state.record, speed, batch, room)[0] or usual
         state.probing = False
         if length:
-            gain -= speed * self._catching_up(state, sequence, 0) / self._horizon(sequence)
-        if self._on_trial(speed):
+            gain -= own * self._catching_up(state, sequence, 0) / self._horizon(sequence)
+        if self._on_trial(own):
             return Choice(max(length, min(room, 2)), reason="trying the draft")
         if length and gain > 0.0:
             return Choice(length, reason=f"{length} tokens add {gain:+.1f} a round")
-        if self._may_explore(state, sequence, (call + count * node) / speed):
+        if self._may_explore(state, sequence, price / own):
             state.probing = True
             return Choice(1, reason="trying the draft again")
         return Choice(0, reason="the draft would cost more than it adds")
+
+    def _best_chains(
+        self, sequence: Running, record: Record, speed: float, batch: int, room: int
+    ) -> tuple[int, float, float]:
+        """Their best length at a speed, what it adds, and the price of a token on each of them."""
+        count = getattr(self._drafter, "num_drafts", 1)
+        call = speed * self._costs.draft(batch * count) / batch
+        price = call + count * self._node_price(record, speed, batch)
+        carried = call if sequence.carry_left else 0.0
+        length, gain = best_length(record, self._shared, room, price, carried)
+        return length, gain, price
 
     # ------------------------------------------------------------ afterwards
 
@@ -235,6 +252,8 @@ class AutoController:
                     record.drafting.add(each.kept - 1, extra)
                     for call in _calls(each.tree, each.accepted):
                         record.drafting.add_call(*call)
+        if ended:
+            self._shared.add_answer(len(each.sequence.output))
         self._elapsed += plain + extra
         if asked:
             extra += self._catching_up(state, each.sequence, each.kept)

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from multidraft.engine.control.curve import Curve
+from multidraft.engine.control.paced import Paced
 from multidraft.models.base import PREFIX, Extension, LanguageModel
 from multidraft.models.disk import cache_folder, whole_file
 from multidraft.models.transformers_model import TransformersModel
@@ -26,7 +27,6 @@ _STILL = 1.5  # how far the machine's speed may be from what it was, for the cur
 _MOST_SECONDS = 2.5  # for one model; the sizes left over lie on straight lines
 _PLAIN_STEPS = 8  # the last so many say what a plain step takes
 _KERNELS = 3  # raised when calls come to cost something else by a change of ours
-_KEPT = 0.95  # of what earlier rounds say about the machine's present speed
 
 
 class Costs:
@@ -38,15 +38,14 @@ class Costs:
     """
 
     def __init__(self, target: Curve, draft: Curve | None):
-        self._target, self._draft = target, draft
-        self._expected = {"target": 1e-9, "draft": 1e-9}
-        self._taken = {"target": 1e-9, "draft": 1e-9}
+        self._measured = target
+        self._target, self._draft = Paced(target), None if draft is None else Paced(draft)
         self._plain, self._plain_steps = 1.0, 0  # of what the curve says a plain step takes
         self._plain_last = False
 
     def target(self, positions: float) -> float:
         """Seconds of the target's call."""
-        return self._target(positions) * self._pace("target")
+        return self._target(positions)
 
     def plain(self, batch: int) -> float:
         """Seconds of the target's call where nothing is drafted.
@@ -54,11 +53,11 @@ class Costs:
         What drafting is weighed against, so it has an estimate of its own: a curve that is a tenth
         too high at its end would make a draft pay that costs a tenth too much.
         """
-        return self._target(batch) * self._plain
+        return self._measured(batch) * self._plain
 
     def draft(self, rows: float) -> float:
         """Seconds of one call of the draft."""
-        return 0.0 if self._draft is None else self._draft(rows) * self._pace("draft")
+        return 0.0 if self._draft is None else self._draft(rows)
 
     def observe(
         self,
@@ -70,28 +69,18 @@ class Costs:
     ) -> None:
         """A round's calls: its sequences, rows of each call, and the seconds they took."""
         if positions == batch:
-            factor = target_seconds / self._target(batch)
+            factor = target_seconds / self._measured(batch)
             self._plain_steps = min(_PLAIN_STEPS, self._plain_steps + 1)
             usual = min(max(factor, self._plain / 2), self._plain * 2)
             self._plain += (usual - self._plain) / self._plain_steps
         else:
-            before = self._pace("target")
-            self._see("target", self._target(positions), target_seconds)
+            before = self._target.pace
+            self._target.observe([positions], target_seconds)
             if not self._plain_last:  # the machine has changed, for plain steps too
-                self._plain *= self._pace("target") / before
+                self._plain *= self._target.pace / before
         self._plain_last = positions == batch
         if rows and self._draft is not None:
-            self._see("draft", sum(map(self._draft, rows)), draft_seconds)
-
-    def _see(self, which: str, expected: float, taken: float) -> None:
-        usual = expected * self._pace(which)
-        # One call that met a busy moment is no news of the next.
-        taken = min(max(taken, usual / 2), usual * 2)
-        self._expected[which] = _KEPT * self._expected[which] + expected
-        self._taken[which] = _KEPT * self._taken[which] + taken
-
-    def _pace(self, which: str) -> float:
-        return self._taken[which] / self._expected[which]
+            self._draft.observe(rows, draft_seconds)
 
 
 def costs_of(target: LanguageModel, draft: LanguageModel | None) -> Costs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -41,6 +42,15 @@ class Curve:
         # Noise may make the last two fall, and a call of enough positions free.
         value = low + (high - low) * (count - left) / (right - left)
         return value if count <= self.last else max(value, high)
+
+    def shares(self, count: float) -> list[tuple[int, float]]:
+        """The points that a count lies between and how near it is to each, summing to 1."""
+        at = [each for each, _ in self.points]
+        after = bisect_left(at, count)
+        if after in (0, len(at)):
+            return [(min(after, len(at) - 1), 1.0)]
+        near = (count - at[after - 1]) / (at[after] - at[after - 1])
+        return [(after - 1, 1.0 - near), (after, near)]
 
     def to_dict(self) -> dict[float, float]:
         return {int(at) if at.is_integer() else at: cost for at, cost in self.points}

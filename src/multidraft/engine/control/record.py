@@ -12,6 +12,10 @@ _KEPT, _KEPT_IDLE = 0.9, 0.98
 KEPT_SHARED, KEPT_SHARED_IDLE = 0.98, 0.998
 #: Kept of the speed by each round.
 _KEPT_SPEED = 0.95
+#: Tokens that a round with the draft adds, before anything is known.
+_ADDED = 1.5
+#: What a new answer counts for in their usual length.
+_NEW_ANSWER = 0.2
 #: Rounds that what is known of all sequences counts for in one, and calls of one sureness.
 _SHARED, _SHARED_CALLS = 2.0, 8.0
 #: Tokens that recent rounds must have added in all for drafting to go on.
@@ -43,6 +47,11 @@ class Yield:
     accepted: list[float] = field(default_factory=list)
     kept: float = _KEPT
     kept_idle: float = _KEPT_IDLE
+
+    @property
+    def tokens_a_round(self) -> float:
+        """That it emits in all."""
+        return 1.0 + (self.tokens / self.rounds if self.rounds else _ADDED)
 
     def fade(self, drafted: bool) -> None:
         kept = self.kept if drafted else self.kept_idle
@@ -76,6 +85,7 @@ class Record:
         tokens, seconds: of all recent rounds, fading: the present speed.
         looked_up, found: tokens that lookup alone expected to be accepted, and how many were.
         model_rounds: rounds with the draft model, ever.
+        answer: usual length of an answer, in tokens.
         positions, rows: usual size of a tree with its root, and of a draft call.
     """
 
@@ -87,6 +97,7 @@ class Record:
     model_rounds: int = 0
     positions: float = 8.0
     rows: float = 2.0
+    answer: float = 100.0
 
     def speed(self) -> float:
         """Tokens per second; 0 before the first round."""
@@ -101,6 +112,9 @@ class Record:
         kept = _KEPT if expected else _KEPT_IDLE
         self.looked_up = kept * self.looked_up + expected
         self.found = kept * self.found + accepted
+
+    def add_answer(self, tokens: int) -> None:
+        self.answer += _NEW_ANSWER * (tokens - self.answer)
 
     def add_shape(self, positions: int, rows: list[int]) -> None:
         self.positions += 0.1 * (positions - self.positions)
