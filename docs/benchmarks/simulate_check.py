@@ -19,8 +19,10 @@ from rich.console import Console
 from rich.table import Table
 
 from multidraft.bench.compare import PLAIN
+from multidraft.bench.config import make_config
 from multidraft.bench.manifest import machine
 from multidraft.bench.methods import parse_method
+from multidraft.bench.pair import load_pair
 from multidraft.bench.report.group import make_groups
 from multidraft.bench.report.load import Run, load_run
 from multidraft.bench.report.measures import SPEED_UP, Measures
@@ -28,8 +30,6 @@ from multidraft.bench.simulate.costs import CostTable, read_costs, write_costs
 from multidraft.bench.simulate.measure import measure_costs
 from multidraft.bench.simulate.predict import predict
 from multidraft.engine.stats import PHASES
-from multidraft.models import load_model
-from multidraft.models.pair import load_draft
 from multidraft.sampling import SamplingParams
 
 
@@ -72,13 +72,11 @@ def main() -> None:
 
 def measure(run: Run, repetitions: int) -> CostTable:
     """The table of the run's only pair, as the run had it."""
-    (pair,) = run.config["pairs"]
-    if pair["draft"] is None:
+    config = make_config(run.config, run.name)
+    (pair,) = config.pairs
+    if pair.draft is None:
         raise SystemExit(f"{run.name} has no draft model, so there is nothing to measure.")
-    options = {"device": run.config["device"], "slots": 2}
-    target = load_model(pair["target"], run.config["dtype"], **options)
-    made_into = pair.get("draft_head"), pair.get("draft_dtype")
-    draft = load_draft(pair["draft"], target, *made_into, **options)
+    target, draft = load_pair(config, pair, slots=2)
     cells = [record.cell for record in run.records]
     verifiers = {parse_method(cell.method).verifier for cell in cells} - {""}
     print(f"Measuring {', '.join(sorted(verifiers))}, {target.dtype}")

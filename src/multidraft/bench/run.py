@@ -19,14 +19,13 @@ from multidraft.bench.manifest import make_manifest
 from multidraft.bench.methods import parse_method
 from multidraft.bench.ours import EngineContestant
 from multidraft.bench.outcome import Contestant, Outcome
+from multidraft.bench.pair import load_pair
 from multidraft.bench.peers import Peers
 from multidraft.bench.plan import Block, blocks_of, cells_of, seed_of
 from multidraft.bench.prompts import uses_chat
 from multidraft.bench.records import Cell, Record
 from multidraft.engine import Decoder
 from multidraft.errors import InvalidInput
-from multidraft.models import LanguageModel, load_model
-from multidraft.models.pair import load_draft
 from multidraft.models.store import resolve
 from multidraft.sampling import SamplingParams
 
@@ -110,17 +109,7 @@ class _Contest:
         chosen: Mapping[str, Sequence[Example]],
     ):
         self._config = config
-        options: dict[str, Any] = {
-            "device": config.device,
-            "max_length": config.max_length,
-            "slots": max(config.batch),
-        }
-        self._target = load_model(pair.target, config.dtype, **options)
-        self._draft: LanguageModel | None = None
-        if pair.draft:
-            self._draft = load_draft(
-                pair.draft, self._target, pair.draft_head, pair.draft_dtype, **options
-            )
+        self._target, self._draft = load_pair(config, pair, max(config.batch))
         draft_folder = folders.get(pair.draft) if pair.draft else None
         self._peers = Peers(self._target, folders[pair.target], draft_folder, config.vllm_python)
         self._encoder = Decoder(self._target)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from multidraft.bench.config import Config, Pair, make_config
 from multidraft.bench.data import Example, choose, fingerprint, load_examples
 from multidraft.bench.folder import read_manifest, read_records
 from multidraft.bench.manifest import checksums
+from multidraft.bench.pair import load_pair
 from multidraft.bench.prompts import uses_chat
 from multidraft.bench.records import Record
 from multidraft.bench.theory.acceptance import KINDS, acceptance
@@ -26,8 +27,6 @@ from multidraft.bench.theory.texts import (
 )
 from multidraft.engine import Decoder
 from multidraft.errors import InvalidInput
-from multidraft.models import load_model
-from multidraft.models.pair import load_draft
 from multidraft.models.store import resolve
 
 MOST_DRAFTS = 7
@@ -152,21 +151,14 @@ class _Scorer:
         examples: Mapping[str, list[Example]],
         every: int,
     ):
-        assert pair.draft is not None
         self._config = config
         self._every = every
         self._most = max(MOST_DRAFTS, *config.num_drafts)
         for name in pair.models:
             _check_model(name, recorded[name])
-        options: dict[str, Any] = {
-            "device": config.device,
-            "max_length": config.max_length,
-            "slots": 1,
-        }
-        self._target = load_model(pair.target, config.dtype, **options)
-        self._draft = load_draft(
-            pair.draft, self._target, pair.draft_head, pair.draft_dtype, **options
-        )
+        self._target, draft = load_pair(config, pair, slots=1)
+        assert draft is not None
+        self._draft = draft
         self._encoder = Decoder(self._target)
         self._examples = {
             (dataset, example.id): example for dataset, part in examples.items() for example in part
