@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
-from multidraft.draft.base import Drafter, Prices, sureness
+from multidraft.draft.base import Drafter, Prices
 from multidraft.engine.control.base import Choice, Round
 from multidraft.engine.control.costs import Costs
 from multidraft.engine.control.lengths import best_length
@@ -29,8 +29,8 @@ from multidraft.engine.control.record import (
     reliances,
     value,
 )
+from multidraft.engine.control.told import calls_of, looked_up, rows_together
 from multidraft.engine.sequence import Sequence as Running
-from multidraft.tree import ROOT, DraftTree
 
 #: Rounds of a new pair in which the draft is asked whatever comes of it: fewer say too little.
 TRIALS = 10
@@ -211,7 +211,7 @@ class AutoController:
         """See `Controller`."""
         batch = len(rounds)
         positions = sum(len(each.tree) for each in rounds)
-        rows = _together([self._rows_of(each) for each in rounds])
+        rows = rows_together([self._rows_of(each) for each in rounds])
         first = any(len(each.sequence.output) == each.kept for each in rounds)
         if not first:  # a first round's calls read the whole prompt
             self._costs.observe(batch, positions, target_seconds, rows, draft_seconds)
@@ -244,13 +244,13 @@ class AutoController:
             record.drafting.fade(asked)
             record.add_round(each.kept, plain + extra)
             if not asked:
-                record.add_lookup(_looked_up(each), each.accepted)
+                record.add_lookup(looked_up(each), each.accepted)
             if asked:
                 record.model_rounds += 1
                 record.add_shape(len(each.tree), rows)
                 if not ended:
                     record.drafting.add(each.kept - 1, extra)
-                    for call in _calls(each.tree, each.accepted):
+                    for call in calls_of(each.tree, each.accepted):
                         record.drafting.add_call(*call)
         if ended:
             self._shared.add_answer(len(each.sequence.output))
@@ -269,32 +269,3 @@ def _unseen(state: _State, sequence: Running, emitted: int) -> int:
 
 def _asking(prices: Prices, gain: float) -> Prices:
     return replace(prices, model_gain=gain)
-
-
-def _together(rows: Sequence[list[int]]) -> list[int]:
-    """Rows of each call when several trees grow side by side."""
-    deepest = max(map(len, rows), default=0)
-    return [sum(each[depth] for each in rows if depth < len(each)) for depth in range(deepest)]
-
-
-def _looked_up(each: Round) -> float:
-    """Tokens that lookup alone expected to be accepted."""
-    reach = each.tree.reach
-    return sum(reach[node] for node in reach if node != ROOT) / each.choice.prices.lookup
-
-
-def _calls(tree: DraftTree, accepted: int) -> list[tuple[int, float, bool]]:
-    """Of each call that tells something: its kind (see `Yield`), what the draft expected of it, and
-    whether a token that it gave was accepted."""
-    if tree.chains is not None:
-        reached = min(tree.depth, accepted + 1)
-        return [(0, 1.0, accepted > depth) for depth in range(reached)]
-    depths = tree.depths
-    reach = [0.0] * (max(depths) + 1)  # of the nodes that the call went on from
-    for node in tree.laws:
-        reach[depths[node]] += tree.reach[node]
-    return [
-        (sureness(total), min(1.0, total), accepted > depth)
-        for depth, total in enumerate(reach)
-        if total > 0.0
-    ]
