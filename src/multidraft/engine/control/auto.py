@@ -180,8 +180,8 @@ class AutoController:
         self, sequence: Running, state: _State, speed: float, batch: int, room: int
     ) -> Choice:
         own = self._own_speed(state.record, batch)
-        usual, gain, price = self._best_chains(sequence, state.record, own, batch, room)
-        length = self._best_chains(sequence, state.record, speed, batch, room)[0] or usual
+        longest, gain, price = self._best_chains(sequence, state.record, own, batch, room)
+        length = self._best_chains(sequence, state.record, speed, batch, room)[0] or longest
         state.probing = False
         if length:
             gain -= own * self._catching_up(state, sequence, 0) / self._horizon(sequence)
