@@ -115,8 +115,8 @@ def _comparisons(everything: Sequence[Measures], baselines: Sequence[str]) -> Se
         return section
     section.paragraphs.append(rule(found))
     established, not_established = verdicts(found)
-    section.lists["Not established"] = not_established or ["None: every difference is established."]
     section.lists["Established"] = established or ["None."]
+    section.lists["Not established"] = not_established or ["None: every difference is established."]
     for number, measures in enumerate(everything, start=1):
         part = [c for c in found if c.measures is measures]
         if part:
