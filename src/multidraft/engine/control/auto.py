@@ -97,14 +97,14 @@ class AutoController:
         """Tokens a second of a sequence's share of the time, as far as known, else as usual; plain
         decoding's at least."""
         plain = self._plain_speed(batch)
-        known = _STEPS / plain  # what is known of all sequences counts for in one
-        usual = (self._shared.tokens + _STEPS * _USUAL) / (self._shared.seconds + known)
-        return max(plain, (record.tokens + known * usual) / (record.seconds + known))
+        known = _STEPS / plain
+        usual = self._shared.speed(_USUAL * plain, known)
+        return max(plain, record.speed(usual, known))
 
     def _own_speed(self, record: Record, batch: int) -> float:
         """The same, where little is known plain decoding's."""
         plain = self._plain_speed(batch)
-        return max(plain, (record.tokens + _STEPS) / (record.seconds + _STEPS / plain))
+        return max(plain, record.speed(plain, _STEPS / plain))
 
     def _plain_speed(self, batch: int) -> float:
         return batch / self._costs.plain(batch)

@@ -34,14 +34,11 @@ class Curve:
         return self.points[-1][0] if len(self.points) > 1 else float("inf")
 
     def __call__(self, count: float) -> float:
-        points = self.points
-        if len(points) == 1 or count <= points[0][0]:
-            return points[0][1]
-        after = next((i for i, (at, _) in enumerate(points) if at >= count), len(points) - 1)
-        (left, low), (right, high) = points[after - 1], points[after]
+        if count <= self.last:
+            return sum(share * self.points[i][1] for i, share in self.shares(count))
+        (left, low), (right, high) = self.points[-2:]
         # Noise may make the last two fall, and a call of enough positions free.
-        value = low + (high - low) * (count - left) / (right - left)
-        return value if count <= self.last else max(value, high)
+        return max(high, low + (high - low) * (count - left) / (right - left))
 
     def shares(self, count: float) -> list[tuple[int, float]]:
         """The points that a count lies between and how near it is to each, summing to 1."""

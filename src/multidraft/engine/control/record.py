@@ -99,9 +99,11 @@ class Record:
     rows: float = 2.0
     answer: float = 100.0
 
-    def speed(self) -> float:
-        """Tokens per second; 0 before the first round."""
-        return self.tokens / self.seconds if self.seconds > 0 else 0.0
+    def speed(self, usual: float = 0.0, known: float = 0.0) -> float:
+        """Tokens per second, a ``usual`` speed counting for ``known`` seconds; where nothing is
+        known of either, 0."""
+        seconds = self.seconds + known
+        return (self.tokens + known * usual) / seconds if seconds > 0 else 0.0
 
     def add_round(self, tokens: int, seconds: float) -> None:
         self.tokens = _KEPT_SPEED * self.tokens + tokens
