@@ -461,6 +461,6 @@ def _stop(value: Any) -> tuple[str, ...]:
 
 
 def _token_ids(name: str, value: Any) -> tuple[int, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
+    if isinstance(value, (str, bytes, bytearray)) or not isinstance(value, Sequence):
         raise InvalidInput(f"{name} must be a sequence of token ids, not {value!r}.")
     return tuple(_integer(f"A token id in {name}", token, 0) for token in value)

@@ -60,6 +60,20 @@ def test_how_much_to_draft_is_measured(generate):
         assert report["stats"]["drafted"] > 0  # a new pair is tried
 
 
+@pytest.mark.parametrize(
+    ("options", "drafted"),
+    [
+        (("-v", "hybrid+traversal"), True),
+        (("-v", "union+specinfer"), True),
+        (("--draft-temperature", "0.7"), True),
+        (("-v", "lookup+traversal"), False),
+    ],
+)
+def test_it_is_measured_whoever_drafts(generate, options, drafted):
+    out = generate("hello", "--explain", *options, drafted=drafted, measured=True)[1]
+    assert re.search("trying the draft|nothing found|lookup", out)
+
+
 def test_other_drafters(generate):
     """Greedy output is the plain one whoever drafts; lookup needs no draft model."""
     plain = json.loads(generate("hello", "-T", "0", "--json", drafted=False)[1])
@@ -122,6 +136,9 @@ def test_prompt_from_file_and_standard_input(generate, tmp_path, monkeypatch):
     assert generate("--file", str(tmp_path / "prompt.txt"))[1] == expected
     monkeypatch.setattr(sys, "stdin", io.StringIO("Once upon"))
     assert generate()[1] == expected
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="utf-8"))
+    code, _, err = generate()
+    assert code == 2 and "standard input: it is not utf-8 text" in err
 
 
 def test_show_drafts_prints_the_same_text(generate):
@@ -130,6 +147,8 @@ def test_show_drafts_prints_the_same_text(generate):
     assert code == 0
     assert coloured == plain  # no colours where the output is no terminal
     assert "accepted draft" in err
+    maybe = plain[-2] + "###"  # held back to the end: a stop string may begin there
+    assert generate("hello", "-T", "0.5", "--show-drafts", "--stop", maybe)[1] == plain
 
 
 def test_stop_strings(generate):
@@ -212,12 +231,15 @@ def test_refused_before_the_models_load(generate, monkeypatch):
         ("--draft", "self:0", "--draft-dtype", "int4"),
         ("--draft-head", ""),
         ("-v", "ar"),
+        ("-v", "lookup+traversal"),  # which asks no draft
+        ("-v", "hybrid+traversal", "--draft-temperature", "1"),
     ):
         assert generate("hi", *wrong)[0] == 2
 
 
 def test_options_that_need_a_draft(generate):
-    for option in (("--compare", "ar"), ("-v", "token"), ("-K", "2"), ("-L", "2")):
+    alone = (("--draft-temperature", "1"), ("--draft-dtype", "int4"), ("--draft-head", "9"))
+    for option in (("--compare", "token"), ("-v", "token"), ("-K", "2"), ("-L", "2"), *alone):
         code, _, err = generate("hi", *option, drafted=False)
         assert code == 2 and "--draft" in err
 

@@ -53,10 +53,11 @@ def test_no_prompts_give_no_results():
     assert make_decoder().generate([]) == []
 
 
-def test_the_default_parameters_are_used():
-    result = make_decoder().generate("a")[0]
-    assert result.finish_reason in ("stop", "length")
-    assert "".join(str(piece) for piece in make_decoder().stream("a")) is not None
+def test_the_default_parameters_are_used(monkeypatch):
+    expected = make_decoder().generate("a", SamplingParams(seed=4))[0]
+    monkeypatch.setattr("secrets.randbits", lambda bits: 4)
+    assert make_decoder().generate("a")[0].token_ids == expected.token_ids
+    assert "".join(str(piece) for piece in make_decoder().stream("a")) == expected.text
 
 
 # ------------------------------------------------------------ random streams

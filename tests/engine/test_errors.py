@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from multidraft import Decoder, FunctionModel, InvalidInput, InvalidLogits, SamplingParams
-from multidraft.draft import ModelDrafter
+from multidraft.draft import LookupDrafter, ModelDrafter
+from multidraft.engine.control.base import Replay
 from multidraft.verify import VERIFIERS
 from tests.engine.markov import markov
 from tests.engine.speaking import WORDS, all_free, make_decoder, make_pair, make_tokenizer, speaking
@@ -47,6 +48,25 @@ def test_other_tokenizers():
         target = speaking(markov(pair.target))
         draft = speaking(markov(pair.draft), draft_tokenizer)
         refused(lambda t=target, d=draft: Decoder(t, ModelDrafter(d)), "tokenizers")
+
+
+def test_other_devices():
+    draft = model()
+    draft.device = torch.device("meta")
+    refused(lambda: Decoder(model(), ModelDrafter(draft)), "cpu", "meta", "one device")
+
+
+def test_a_corpus_of_another_vocabulary():
+    refused(lambda: Decoder(model(4), LookupDrafter(corpus=[3, 4])), "corpus", "0..3")
+
+
+def test_controllers():
+    refused(lambda: Decoder(model(), controller="auto"), "needs a drafter")
+    refused(lambda: Decoder(model(), controller=Replay([])), "needs a drafter")
+    drafter = ModelDrafter(model(slots=1), 1)
+    refused(lambda: Decoder(model(), drafter, controller="Auto"), "'Auto'", '"auto"')
+    drafter.model.open()
+    refused(lambda: Decoder(model(), drafter, controller="auto"), "slots", "in use")
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "3", None])
@@ -137,7 +157,7 @@ def test_a_bias_outside_the_vocabulary(counting):
 @pytest.mark.parametrize(
     "prompts",
     [
-        *(5, None, b"ab", np.array([1, 2]), torch.tensor([1, 2]), iter([[1]])),
+        *(5, None, b"\x01\x02", [b"\x01"], np.array([1, 2]), torch.tensor([1, 2]), iter([[1]])),
         *([None], [1.5, 2.5], [[1, "a"]], [[[1]]], [torch.tensor([1])], [{"content": "a"}, 3]),
         {"role": "user", "content": "a"},
     ],

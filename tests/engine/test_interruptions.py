@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from multidraft import Decoder, InvalidInput, InvalidLogits, SamplingParams
-from multidraft.draft import ModelDrafter
+from multidraft.draft import LookupDrafter, ModelDrafter
 from multidraft.verify import VERIFIERS
 from tests.engine.markov import markov, p_value, random_pair
 from tests.engine.speaking import all_free, free_slots, make_decoder, make_pair
@@ -228,6 +228,46 @@ def test_a_round_that_broke_leaves_the_others_right(method):
         trip.arm(0)
         assert broken >= 3
         assert all_free(decoder)
+
+
+def test_an_error_beside_the_models_leaves_the_round_undone(monkeypatch):
+    decoder = make_decoder("spectr-gbv")
+    greedy = params(temperature=0.0, logprobs=2)
+    expected = decoder.generate([1], greedy)[0]
+    sequence = decoder.submit([1], greedy)
+    decoder.engine.step()
+    before = (list(sequence.output), sequence.carry, len(sequence.logprobs))
+    with monkeypatch.context() as patch:
+        patch.setattr("multidraft.engine.engine._logprob", None)
+        with pytest.raises(TypeError):
+            decoder.engine.step()
+    assert (sequence.output, sequence.carry, len(sequence.logprobs)) == before
+    finish(decoder)
+    assert sequence.output == expected.token_ids
+    assert sequence.result().logprobs == expected.logprobs
+
+
+def test_another_drafter_in_the_middle():
+    """Taken or refused, the sequences go on."""
+    decoder = make_decoder(slots=3)
+    greedy = params(temperature=0.0)
+    expected = [make_decoder(None).generate([1 + i], greedy)[0].token_ids for i in range(3)]
+    sequences = [decoder.submit([1 + i], greedy) for i in range(3)]
+    first = decoder.engine.drafter
+    few, broken = ModelDrafter(markov(make_pair().draft, 1), 1, 2), LookupDrafter()
+    handles = iter([1, 2, 3])  # it is asked once whether it fits
+    broken.open, broken.close = lambda *_: 6 // (3 - next(handles)), lambda handle: None
+    for wrong, error in ((few, InvalidInput), (broken, ZeroDivisionError)):
+        decoder.engine.step()
+        with pytest.raises(error):
+            decoder.engine.drafter = wrong
+        assert decoder.engine.drafter is first and free_slots(few.model) == 1
+    decoder.engine.step()
+    decoder.engine.drafter = LookupDrafter()
+    assert free_slots(first.model) == 3
+    finish(decoder)
+    assert [s.output for s in sequences] == expected
+    assert all(s.finish_reason == "length" for s in sequences)
 
 
 @pytest.mark.parametrize("method", ["spectr-gbv", "greedy-block", "traversal"])

@@ -52,7 +52,7 @@ def generate(
             "-K",
             min=1,
             max=opt.MOST_DRAFTS,
-            help="Drafts a round.  [with neither K nor L: whatever is fastest, measured; else 3]",
+            help="Drafts a round.  [with neither K nor L: as many as are fastest, measured; else 3]",
         ),
     ] = None,
     draft_length: Annotated[
@@ -126,7 +126,7 @@ def generate(
 
     from multidraft.bench.compare import decoder_for, drafted_method, parse_methods
     from multidraft.bench.methods import PLAIN
-    from multidraft.draft.named import widest
+    from multidraft.draft.named import MODEL, widest
     from multidraft.engine import Decoder
     from multidraft.engine.decoder import DEFAULT_VERIFIER
     from multidraft.models import load_model
@@ -161,11 +161,24 @@ def generate(
     else:
         methods = [verifier or DEFAULT_VERIFIER]
     drafted = [drafted_method(name) for name in methods if name != PLAIN]
-    if draft is None and (compare or any(method.needs_draft for method in drafted)):
-        raise InvalidInput("--compare, --verifier, -K and -L need a draft model; add --draft.")
-    for name, given in (("head", draft_head is not None), ("dtype", draft_dtype != "auto")):
+    needy = [method for method in drafted if method.needs_draft]
+    if draft is None and needy:
+        raise InvalidInput(f"The method {needy[0].name!r} needs a draft model; add --draft.")
+    if draft is not None and not needy:
+        raise InvalidInput(f"{', '.join(methods)} asks no draft model; leave --draft out.")
+    of_draft = {
+        "head": draft_head is not None,
+        "dtype": draft_dtype != "auto",
+        "temperature": draft_temperature is not None,
+    }
+    for name, given in of_draft.items():
         if draft is None and given:
             raise InvalidInput(f"--draft-{name} is the draft model's; add --draft.")
+    if draft_temperature is not None and any(each.proposer is not MODEL for each in drafted):
+        raise InvalidInput(
+            "--draft-temperature is for independent drafts, not for trees of hybrid, lookup or "
+            "union; leave it out."
+        )
     if draft is not None:
         draft = check_draft(draft, draft_head, draft_dtype, device)
     if verifier and (num_drafts or 1) > 1 and get_verifier(drafted[0].verifier).drafts == "one":
@@ -183,13 +196,14 @@ def generate(
         if isinstance(draft_model, TranslatedModel):
             said = draft_model.describe(Decoder(target_model).encode(request))
             notes.print(said, style="dim", highlight=False, markup=False, soft_wrap=True)
-    # Nothing said of how much to draft, nor how: what is fastest is measured.
-    fixed = compare or num_drafts or draft_length or draft_temperature is not None
-    fixed = fixed or "+" in methods[0]  # a drafter of one's own choice
-    if draft_model is not None and not fixed:
-        drafter = widest(draft_model, get_verifier(methods[0]).drafts)
+    # Nothing said of how much to draft: what is fastest is measured.
+    if drafted and not (compare or num_drafts or draft_length):
+        [method] = drafted
+        assert method.proposer is not None
+        takes = get_verifier(method.verifier).drafts
+        drafter = widest(draft_model, takes, method.proposer, draft_temperature)
         with notes.status("Measuring what calls cost"):
-            decoder = Decoder(target_model, drafter, methods[0], controller="auto")
+            decoder = Decoder(target_model, drafter, method.verifier, controller="auto")
         _generate(decoder, request, params, show_drafts, explain, as_json)
         return
     decoders = {
@@ -307,7 +321,12 @@ def _read_prompt(prompt: str | None, file: Path | None) -> str:
     elif sys.stdin.isatty():
         raise InvalidInput("No prompt: give it as an argument, with --file, or on standard input.")
     else:
-        text = sys.stdin.read()
+        try:
+            text = sys.stdin.read()
+        except UnicodeDecodeError as error:
+            raise InvalidInput(
+                f"Cannot read the prompt from standard input: it is not {error.encoding} text."
+            ) from None
     if not text:
         raise InvalidInput("The prompt is empty.")
     return text

@@ -51,6 +51,8 @@ def colour_printer(decoder: Decoder, stop: tuple[str, ...]) -> Callable[[Progres
         for token, origin in zip(progress.token_ids, progress.origins, strict=True):
             text = stream.push([token])  # written as it is: rich would drop control characters
             sys.stdout.write(typer.style(text, fg=COLOURS[origin]) if in_colour else text)
+        if progress.sequence.finish_reason is not None:
+            sys.stdout.write(stream.finish())  # what might have become a stop string
         sys.stdout.flush()
 
     return show
@@ -74,7 +76,8 @@ def figures(result: Result, seed: int) -> str:
     parts = [f"{stats.tokens} {unit} in {stats.total_seconds:.2f} s ({speed:.1f} tokens/s)"]
     if stats.drafted:
         parts.append(f"block efficiency {number(stats.block_efficiency)}")
-        parts.append(f"acceptance {number(stats.acceptance_rate)}")
+        if stats.acceptance_rate is not None:
+            parts.append(f"acceptance {number(stats.acceptance_rate)}")
     parts.append(split(stats))
     parts += [f"seed {seed}", str(result.finish_reason)]
     return " · ".join(parts)

@@ -104,8 +104,8 @@ class Drafter(Protocol):
     def model(self) -> LanguageModel | None: ...
 
     def open(self, prompt: Sequence[int], params: SamplingParams, vocab_size: int) -> int:
-        """Begin a sequence; returns its handle. ``vocab_size`` is the target's, the width of
-        every law in the trees."""
+        """Begin a sequence; returns its handle, which is not negative. ``vocab_size`` is the
+        target's, the width of every law in the trees."""
         ...
 
     def close(self, handle: int) -> None:
@@ -114,7 +114,11 @@ class Drafter(Protocol):
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[DraftTree]:
         """One tree per request. A tree's shape may depend on anything known before its draws,
-        never on the value of a drawn token's siblings (see docs on losslessness)."""
+        never on the value of a drawn token's siblings (see docs on losslessness).
+
+        A controller asks for less by `DraftRequest.draft_length` and, of trees of "any" shape, by
+        `DraftRequest.prices`: with ``model_gain`` of -inf the draft model is not to be asked. Such
+        trees say in ``reach`` what each node is expected to be accepted with."""
         ...
 
 

@@ -23,12 +23,14 @@ class Proposer:
 
     Attributes:
         make: one from the draft model, K and L.
+        widest: one from the draft model, as large as can pay.
         drafts: the shape of its trees, as in `Drafter`.
         needs_draft: whether it asks a draft model.
         uses_num_drafts: whether K means anything to it.
     """
 
     make: Callable[[LanguageModel | None, int, int], Drafter]
+    widest: Callable[[LanguageModel | None], Drafter]
     drafts: Literal["iid", "any"]
     needs_draft: bool = True
     uses_num_drafts: bool = True
@@ -60,24 +62,46 @@ def _union(draft: LanguageModel | None, num_drafts: int, draft_length: int) -> D
     )
 
 
+def _widest_hybrid(draft: LanguageModel | None) -> HybridTreeDrafter:
+    assert draft is not None
+    return HybridTreeDrafter(draft, draft_length=12, max_nodes=24)
+
+
+def _widest_lookup(draft: LanguageModel | None) -> LookupDrafter:
+    return LookupDrafter(draft_length=16, max_nodes=24)
+
+
+def _widest_union(draft: LanguageModel | None) -> UnionDrafter:
+    return UnionDrafter(_widest_lookup(None), _widest_hybrid(draft))
+
+
 #: K independent drafts, where no other drafter is named.
-MODEL = Proposer(_from_model, "iid")
+MODEL = Proposer(_from_model, lambda draft: _from_model(draft, 3, 12), "iid")
 #: The others; each gets at most K * L nodes.
 DRAFTERS = {
-    "hybrid": Proposer(_hybrid, "any"),
-    "lookup": Proposer(_lookup, "any", needs_draft=False),
-    "union": Proposer(_union, "any"),
+    "hybrid": Proposer(_hybrid, _widest_hybrid, "any"),
+    "lookup": Proposer(_lookup, _widest_lookup, "any", needs_draft=False),
+    "union": Proposer(_union, _widest_union, "any"),
 }
 
 
-def widest(draft: LanguageModel, shape: Literal["one", "iid", "any"]) -> Drafter:
+def widest(
+    draft: LanguageModel | None,
+    shape: Literal["one", "iid", "any"],
+    proposer: Proposer = MODEL,
+    temperature: float | None = None,
+) -> Drafter:
     """For a controller to choose from: as much as can pay with a good draft.
 
     Args:
+        draft: the draft model; None for a drafter that needs none.
         shape: what the verifier takes, as `Verifier.drafts`.
+        proposer: the kind of drafter. `MODEL` stands for the best kind that the verifier takes.
+        temperature: of independent drafts, which it asks for; None: the request's.
     """
-    if shape == "any":
-        return UnionDrafter(
-            LookupDrafter(draft_length=16, max_nodes=24), HybridTreeDrafter(draft, 12, 24)
-        )
-    return ModelDrafter(draft, 1 if shape == "one" else 3, 12)
+    if proposer is MODEL and shape == "any" and temperature is None:
+        proposer = DRAFTERS["union"]
+    if proposer is not MODEL:
+        return proposer.widest(draft)
+    assert draft is not None
+    return ModelDrafter(draft, 1 if shape == "one" else 3, 12, temperature)

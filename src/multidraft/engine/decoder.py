@@ -64,8 +64,9 @@ class Decoder:
             the choices are replayed. None: as much as the drafter can.
 
     Raises:
-        InvalidInput: target and draft do not share a vocabulary, the verifier is unknown or does
-            not fit the drafter, or a controller is given without one.
+        InvalidInput: target and draft do not share a vocabulary or a device, the verifier is
+            unknown or does not fit the drafter, a controller is unknown, is given without a
+            drafter, or finds no free slot to measure with.
     """
 
     def __init__(
@@ -76,9 +77,11 @@ class Decoder:
         controller: Controller | Literal["auto"] | None = None,
     ):
         self.engine = Engine(target, drafter, verifier)  # first: it refuses what does not fit
-        if controller == "auto":
-            if drafter is None:
-                raise InvalidInput("A controller needs a drafter to choose for; give one.")
+        if controller is not None and drafter is None:
+            raise InvalidInput("A controller needs a drafter to choose for; give one.")
+        if isinstance(controller, str):
+            if controller != "auto" or drafter is None:
+                raise InvalidInput(f'Unknown controller {controller!r}; "auto" is the only name.')
             controller = AutoController(drafter, costs_of(target, drafter.model))
         self.engine.controller = controller
 
@@ -207,14 +210,16 @@ class Decoder:
 
 
 def _all(prompt: Seq[Any], kind: type) -> bool:
-    return not isinstance(prompt, str) and all(isinstance(item, kind) for item in prompt)
+    if isinstance(prompt, (str, bytes, bytearray)):
+        return False  # bytes would pass for token ids
+    return all(isinstance(item, kind) for item in prompt)
 
 
 def _as_list(prompts: Any) -> list[Prompt]:
     """One prompt of any kind, or several, as a list of prompts."""
     if isinstance(prompts, str):
         return [prompts]
-    if not isinstance(prompts, Seq):
+    if not isinstance(prompts, Seq) or isinstance(prompts, (bytes, bytearray)):
         raise InvalidInput(
             "Prompts are text, a list of token ids, a list of chat messages, or a list of such; "
             f"not {type(prompts).__name__}."

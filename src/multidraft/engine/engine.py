@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence as Seq
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import torch
@@ -79,8 +80,8 @@ class Engine:
         controller: chooses how much each round drafts; None: always as much as fits.
 
     Raises:
-        InvalidInput: an unknown verifier, one that does not fit the drafter's trees, or models
-            with different vocabularies, or a target with a reduced head.
+        InvalidInput: an unknown verifier, one that does not fit the drafter's trees, models with
+            different vocabularies or on different devices, or a target with a reduced head.
     """
 
     def __init__(
@@ -121,37 +122,37 @@ class Engine:
             _check_shape(self.verifier, drafter)
             if drafter.model is not None:
                 _check_vocabulary(self.target, drafter.model)
+                _check_device(self.target, drafter.model)
+            with suppress(NoFreeSlot):  # what it refuses, it refuses now
+                drafter.close(drafter.open([0], SamplingParams(), self.target.vocab_size))
             for sequence in (*self.running, *self.waiting):
                 _check_context(sequence.prompt, sequence.params, _context(self.target, drafter))
         self._swap_handles(self._drafter, drafter)
         self._drafter = drafter
 
     def _swap_handles(self, old: Drafter | None, new: Drafter | None) -> None:
-        """Move the running sequences from one drafter to another, or leave them all in place."""
-        if old is not None:  # all first: both drafters may take their slots from one model
-            for sequence in self.running:
-                old.close(sequence.handle)
-        opened: list[int] = []
+        """Move the running sequences from one drafter to another. Where that fails, the next step
+        goes on with the drafter there was."""
+        for sequence in self.running:  # all first: both may take their slots from one model
+            _close_draft(old, sequence)
         try:
-            if new is not None:
-                for sequence in self.running:
-                    opened.append(self._open_draft(new, sequence))
-        except NoFreeSlot:
-            assert new is not None
-            for handle in opened:
-                new.close(handle)
-            if old is not None:
-                for sequence in self.running:
-                    sequence.handle = self._open_draft(old, sequence)
-            raise InvalidInput(
-                f"The new drafter has too few free slots for {len(self.running)} running "
-                "sequences; load its model with more slots."
-            ) from None
-        for sequence, handle in zip(self.running, opened, strict=False):
-            sequence.handle = handle
+            for sequence in self.running:
+                self._open_draft(new, sequence)
+        except BaseException as error:
+            for sequence in self.running:
+                _close_draft(new, sequence)
+            self._interrupted = True
+            if isinstance(error, NoFreeSlot):
+                raise InvalidInput(
+                    f"The new drafter has too few free slots for {len(self.running)} running "
+                    "sequences; load its model with more slots."
+                ) from None
+            raise
 
-    def _open_draft(self, drafter: Drafter, sequence: Sequence) -> int:
-        return drafter.open(sequence.prompt, sequence.params, self.target.vocab_size)
+    def _open_draft(self, drafter: Drafter | None, sequence: Sequence) -> None:
+        if drafter is not None:
+            vocab_size = self.target.vocab_size
+            sequence.handle = drafter.open(sequence.prompt, sequence.params, vocab_size)
 
     @property
     def max_length(self) -> int:
@@ -271,8 +272,10 @@ class Engine:
         return progress
 
     def _resume(self) -> None:
-        """After a step that an exception left halfway: drop what it scored, catch up with what it
-        emitted, and begin the drafts anew."""
+        """After a step that an exception left halfway: release what it ended, drop what it scored,
+        catch up with what it emitted, and begin the drafts anew."""
+        for sequence in [s for s in self.running if s.finish_reason is not None]:
+            self._release(sequence)
         for sequence in self.running:
             slot, committed = sequence.slot, sequence.tokens[:-1]
             self.target.truncate(slot, min(self.target.length(slot), len(committed)))
@@ -321,8 +324,7 @@ class Engine:
         """A slot of the target and a handle of the drafter, or neither."""
         slot = self.target.open()
         try:
-            if self.drafter is not None:
-                sequence.handle = self._open_draft(self.drafter, sequence)
+            self._open_draft(self.drafter, sequence)
         except BaseException:
             self.target.close(slot)
             raise
@@ -331,8 +333,7 @@ class Engine:
     def _release(self, sequence: Sequence) -> None:
         self.running.remove(sequence)
         self.target.close(sequence.slot)
-        if self.drafter is not None:
-            self.drafter.close(sequence.handle)
+        _close_draft(self.drafter, sequence)
 
     def _choose(self, running: Seq[Sequence]) -> list[Choice]:
         if self.drafter is None:
@@ -372,12 +373,14 @@ class Engine:
         final: Origin = "residual" if tree.entries[last] else "bonus"
         origins: list[Origin] = ["draft"] * len(verdict.path)
         origins.append(final)
+        logprobs = []
+        if (count := sequence.params.logprobs) is not None:
+            nodes = [0, *verdict.path]
+            logprobs = [_logprob(logits[n], t, count) for n, t in zip(nodes, tokens, strict=True)]
         kept, shown = sequence.accept(tokens)
+        sequence.carry = verdict.carry  # at once: an old carry would bias what comes next
         sequence.origins += origins[:kept]
-        if sequence.params.logprobs is not None:
-            for node, token in zip([0, *verdict.path][:kept], tokens, strict=False):
-                sequence.logprobs.append(_logprob(logits[node], token, sequence.params.logprobs))
-        sequence.carry = verdict.carry
+        sequence.logprobs += logprobs[:kept]
         sequence.choices.append(choice)
         self._record(sequence, tree, len(verdict.path), kept)
         if sequence.finish_reason is not None:
@@ -400,7 +403,16 @@ class Engine:
         if kept == accepted + 1 and had_room:
             stats.full_rounds += 1
             stats.full_tokens += kept
-            stats.accepted_fractions += accepted / full_length if full_length else 0.0
+            if self.controller is not None:
+                stats.accepted_fractions = None
+            elif full_length and stats.accepted_fractions is not None:
+                stats.accepted_fractions += accepted / full_length
+
+
+def _close_draft(drafter: Drafter | None, sequence: Sequence) -> None:
+    if drafter is not None and sequence.handle >= 0:
+        drafter.close(sequence.handle)
+    sequence.handle = -1
 
 
 def _told(progress: Progress, seconds: float) -> Round:
@@ -448,6 +460,14 @@ def _check_shape(verifier: Verifier, drafter: Drafter) -> None:
         raise InvalidInput(
             f"The verifier {verifier.name!r} takes independent drafts from a model; verify this "
             "drafter's trees with 'traversal' or 'specinfer'."
+        )
+
+
+def _check_device(target: LanguageModel, draft: LanguageModel) -> None:
+    if draft.device != target.device:
+        raise InvalidInput(
+            f"The target is on {target.device}, the draft on {draft.device}; load both on one "
+            "device."
         )
 
 

@@ -75,7 +75,7 @@ class Sequence:
     text: TextStream | None
     stop_ids: frozenset[int]
     slot: int = -1  # of the target; -1 while waiting
-    handle: int = -1  # of the drafter
+    handle: int = -1  # of the drafter; -1 without one
     output: list[int] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)

@@ -21,6 +21,8 @@ class Stats:
             shared equally among them, so the figures of a batch add up to its wall-clock time.
         full_rounds, full_tokens: rounds that had room for the full draft length and that nothing
             cut, and the tokens they emitted; the figures below are taken over these alone.
+        accepted_fractions: sum of accepted tokens / draft length over them; None where a controller
+            chooses how much is drafted, so that there is no such length.
     """
 
     rounds: int = 0
@@ -31,7 +33,7 @@ class Stats:
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
     full_rounds: int = 0
     full_tokens: int = 0
-    accepted_fractions: float = 0.0
+    accepted_fractions: float | None = 0.0
 
     @property
     def block_efficiency(self) -> float | None:
@@ -40,8 +42,9 @@ class Stats:
 
     @property
     def acceptance_rate(self) -> float | None:
-        """Mean of accepted tokens / draft length over full drafted rounds; None without one."""
-        if not self.full_rounds or not self.drafted:
+        """Mean of accepted tokens / draft length over full rounds, those included in which the
+        drafter found nothing; None without a draft, or where a controller chooses the length."""
+        if not self.full_rounds or not self.drafted or self.accepted_fractions is None:
             return None
         return self.accepted_fractions / self.full_rounds
 

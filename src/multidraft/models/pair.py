@@ -66,7 +66,8 @@ def load_draft(
         dtype: as `load_model` takes it; or ``int4``, bfloat16 with weights of four bits, for CPUs
             (see ``four_bit`` of `load_model`); or ``auto``, int4 where that is faster, else the
             target's; None: the target's.
-        options: the others of `load_model`; a draft made of the target's layers has the target's.
+        options: the others of `load_model`; its device is the target's, if not given, and a draft
+            made of the target's layers has all the target's.
 
     Raises:
         InvalidInput: layers that are not there, a head or a dtype for a draft that has the
@@ -80,6 +81,8 @@ def load_draft(
         fits = target.dtype == torch.bfloat16 and can_be_four_bit(target.device)
         dtype = INT4 if fits else None
     four_bit = dtype == INT4
+    if options.get("device") is None:
+        options["device"] = target.device
     model = load_model(
         name,
         dtype=torch.bfloat16 if four_bit else target.dtype if dtype is None else dtype,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import platform
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,8 @@ import torch
 
 from multidraft.engine.control.curve import Curve
 from multidraft.engine.control.paced import Paced
-from multidraft.models.base import PREFIX, Extension, LanguageModel
+from multidraft.errors import InvalidInput
+from multidraft.models.base import PREFIX, Extension, LanguageModel, NoFreeSlot
 from multidraft.models.disk import cache_folder, whole_file
 from multidraft.models.transformers_model import TransformersModel
 
@@ -85,8 +87,18 @@ class Costs:
 
 def costs_of(target: LanguageModel, draft: LanguageModel | None) -> Costs:
     """Measured now. Of models on disk the shape of the curve is kept per model and machine, and
-    only its scale measured anew. Takes a second or two, and a free slot of each model."""
-    return Costs(_curve_of(target), None if draft is None else _curve_of(draft))
+    only its scale measured anew. Takes a second or two, and a free slot of each model.
+
+    Raises:
+        InvalidInput: a model has no free slot.
+    """
+    try:
+        return Costs(_curve_of(target), None if draft is None else _curve_of(draft))
+    except NoFreeSlot:
+        raise InvalidInput(
+            "All slots of a model are in use, and a controller needs one to measure what calls "
+            "cost; make the Decoder before, or load the models with more slots."
+        ) from None
 
 
 def _curve_of(model: LanguageModel) -> Curve:
@@ -112,10 +124,17 @@ def _curve_of(model: LanguageModel) -> Curve:
 
 
 def _file_of(model: TransformersModel) -> Path:
-    here = [_KERNELS, torch.__version__, torch.get_num_threads()]
+    # By its name too: machines may share a home folder.
+    here = [_KERNELS, torch.__version__, torch.get_num_threads(), platform.node(), _chip(model)]
     what = [*here, model.fingerprint, model.num_slots]
     name = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
     return cache_folder() / "costs" / f"{name}.json"
+
+
+def _chip(model: TransformersModel) -> str:
+    if model.device.type == "cuda":
+        return torch.cuda.get_device_name(model.device)
+    return platform.machine()
 
 
 def measure(model: LanguageModel, counts: Sequence[int] = (*_ALWAYS, *_ROWS)) -> Curve:

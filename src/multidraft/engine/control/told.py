@@ -30,7 +30,7 @@ def calls_of(tree: DraftTree, accepted: int) -> list[tuple[int, float, bool]]:
     depths = tree.depths
     reach = [0.0] * (max(depths) + 1)  # of the nodes that the call went on from
     for node in tree.laws:
-        reach[depths[node]] += tree.reach[node]
+        reach[depths[node]] += tree.reach.get(node, 0.0)
     return [
         (sureness(total), min(1.0, total), accepted > depth)
         for depth, total in enumerate(reach)
