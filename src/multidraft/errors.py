@@ -21,6 +21,19 @@ class UnsupportedModel(MultidraftError):
     """A model or file of a kind the engine cannot run exactly."""
 
 
+def refuse_out_of_memory(error: BaseException) -> None:
+    """Raises ModelUnavailable where ``error`` says that memory has run out while a model loads."""
+    # PyTorch's allocator for CPUs raises a plain RuntimeError.
+    if isinstance(error, MemoryError) or any(
+        sign in f"{type(error).__name__}: {error}"
+        for sign in ("OutOfMemoryError", "can't allocate memory", "not enough memory")
+    ):
+        raise ModelUnavailable(
+            "There is not enough memory for the model and the keys and values of its slots; load "
+            "it with fewer slots or a smaller max_length (--max-length), or take a smaller model."
+        ) from error
+
+
 class InvalidLogits(MultidraftError):
     """A model produced logits that define no law: NaN, +inf, or nothing but -inf."""
 

@@ -37,8 +37,11 @@ def vocabulary() -> list[str]:
     return SPECIAL + BYTES + merged + ["[PAD]"]
 
 
-def write_gguf(path: Path, cut: str | None = "smollm", without: str = "", **extra) -> Path:
-    """Write the tiny Llama; ``extra`` adds integer or text metadata, ``__`` standing for dots."""
+def write_gguf(
+    path: Path, cut: str | None = "smollm", without: str = "", more: str = "", **extra
+) -> Path:
+    """Write the tiny Llama, ``without`` one tensor or with one ``more``; ``extra`` adds integer or
+    text metadata, ``__`` standing for dots."""
     model = tiny_llama()
     config = model.config
     writer = gguf.GGUFWriter(path, extra.pop("architecture", "llama"))
@@ -61,6 +64,8 @@ def write_gguf(path: Path, cut: str | None = "smollm", without: str = "", **extr
         gguf_name = names.get_name(name, try_suffixes=(".weight",))
         if gguf_name != without:
             writer.add_tensor(gguf_name, _as_llama_cpp(name, weight, config))
+    if more:
+        writer.add_tensor(more, np.ones(config.hidden_size, dtype=np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

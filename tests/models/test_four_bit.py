@@ -79,7 +79,7 @@ def test_shapes_that_do_not_fit_are_left_as_they_are():
     assert type(pack_four_bit(random(32, 64), None)) is FourBitLinear
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen2", "gemma2"])
+@pytest.mark.parametrize("family", ["llama", "qwen2", "gemma2", "gpt2"])
 def test_a_model_is_the_one_whose_weights_were_rounded(family):
     """The check at load holds the product's code against transformers' with rounded weights."""
     whole, model = tiny(family, four_bit=False), tiny(family)
@@ -88,6 +88,10 @@ def test_a_model_is_the_one_whose_weights_were_rounded(family):
     assert len(layers) > 3 * 3 and any(layer.out_features == 96 for layer in layers)
     embedding = model._model.get_input_embeddings().weight
     assert torch.equal(embedding, whole._model.get_input_embeddings().weight)  # tied or not
+    for layer in layers:  # the law of a context is one, however many rows a call has
+        x = random(1, layer.in_features)
+        few, many = layer(x).float(), layer(x.expand(8, -1))[:1].float()
+        assert (few - many).norm() < 0.02 * few.norm()
 
 
 def test_the_check_at_load_notices_a_wrong_product(monkeypatch):
@@ -150,3 +154,16 @@ def test_a_model_in_another_dtype_is_refused():
 def test_layers_of_the_target_have_its_dtype():
     with pytest.raises(InvalidInput, match="shares the target's weights"):
         load_draft("self:0", tiny(four_bit=False), dtype="int4")
+
+
+def test_a_draft_goes_where_its_target_is(monkeypatch):
+    """And four bits are asked for by where it goes."""
+    asked = []
+    target = tiny(four_bit=False)
+    monkeypatch.setattr("multidraft.models.pair.load_model", lambda _, **o: asked.append(o))
+    monkeypatch.setattr("multidraft.models.pair.share_vocabulary", lambda draft, target: draft)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    load_draft("any", target, dtype="auto")
+    load_draft("any", target, device="meta")
+    assert [str(each["device"]) for each in asked] == ["cpu", "meta"]
+    assert [each["four_bit"] for each in asked] == [True, False]

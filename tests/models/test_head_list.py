@@ -93,7 +93,11 @@ def test_what_is_no_list(tmp_path, file):
     (tmp_path / "text.npz").write_text("1, 2, 3")
     np.savez(tmp_path / "other.npz", weights=np.zeros(3))
     (tmp_path / "half.npz").write_bytes(file.read_bytes()[:200])
-    for name in ("text", "other", "half"):
+    np.savez_compressed(tmp_path / "worn.npz", ids=np.arange(4000))
+    worn = bytearray((tmp_path / "worn.npz").read_bytes())
+    worn[200:400] = b"\xff" * 200
+    (tmp_path / "worn.npz").write_bytes(worn)
+    for name in ("text", "other", "half", "worn"):
         with pytest.raises(InvalidInput, match=f"{name}.npz is not a list of tokens"):
             read_list(tmp_path / f"{name}.npz", word_tokenizer())
     with pytest.raises(InvalidInput, match="cannot be written"):

@@ -158,3 +158,21 @@ def test_the_check_at_load_looks_twice(monkeypatch):
     monkeypatch.setattr(selfcheck, "_distance", lambda *_: 0.7)
     with pytest.raises(UnsupportedModel, match=r"by 0\.7 of the spread"):
         TransformersModel(build(CONFIGS["llama"]).to(torch.bfloat16))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory."),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+        MemoryError(),
+    ],
+)
+@pytest.mark.parametrize("where", ["extend", "prefill"])
+def test_memory_that_runs_out_is_no_fault_of_the_model(monkeypatch, error, where):
+    def full(*_, **__):
+        raise error
+
+    monkeypatch.setattr(TransformersModel, where, full)
+    with pytest.raises(ModelUnavailable, match=r"not enough memory.*fewer slots"):
+        TransformersModel(build(CONFIGS["llama"]))

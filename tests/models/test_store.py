@@ -2,11 +2,13 @@
 
 import importlib
 import json
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from huggingface_hub import errors as hub_errors
+from huggingface_hub import scan_cache_dir
 
 from multidraft.errors import InvalidInput, ModelUnavailable, UnsupportedModel
 from multidraft.models import hub
@@ -104,6 +106,8 @@ def test_a_hub_id_goes_to_the_hub_with_old_weights_only_where_needed(folder, mon
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     assert resolve("owner/name") == folder
     assert asked[2:] == [("owner/name", None, True)]
+    resolve("owner/name@refs/pr/1")  # as every command can say it
+    assert asked[-1] == ("owner/name", "refs/pr/1", True)
 
 
 def answer(status: int) -> hub_errors.Response:
@@ -134,8 +138,23 @@ def test_each_failure_of_the_hub_has_its_sentence(monkeypatch, error, says):
 
 
 def test_hub_models_on_this_machine_are_listed(tmp_path, folder, monkeypatch):
-    monkeypatch.setattr(hub, "hub_models", lambda: {"owner/name": (folder, 5)})
-    assert [model.name for model in list_models()][-1] == "owner/name"
+    """Of those that can be loaded, the revision that is called main."""
+
+    def cached(name: str, revision: str) -> Path:
+        repository = tmp_path / "hub" / f"models--{name.replace('/', '--')}"
+        snapshot = repository / "snapshots" / revision
+        shutil.copytree(folder, snapshot)
+        (repository / "refs").mkdir(exist_ok=True)
+        (repository / "refs" / ("main" if revision == "b" else revision)).write_text(revision)
+        (repository / "blobs").mkdir(exist_ok=True)
+        return snapshot
+
+    snapshots = [cached("owner/whole", revision) for revision in "abc"]
+    (cached("owner/begun", "b") / "model.safetensors").unlink()
+    (cached("owner/other", "b") / "config.json").write_text('{"model_type": "bert-like"}')
+    monkeypatch.setattr(hub, "scan_cache_dir", lambda: scan_cache_dir(tmp_path / "hub"))
+    found = [model for model in list_models() if "/" in model.name]
+    assert [(m.name, m.state, m.path) for m in found] == [("owner/whole", "ready", snapshots[1])]
 
 
 def test_the_cache_folder_follows_the_platform(monkeypatch):
@@ -153,5 +172,5 @@ def test_the_cache_folder_follows_the_platform(monkeypatch):
 
 
 def test_sizes_for_people():
-    sizes = (5, 92_871_040, 1_092_845_809)
-    assert [show_bytes(size) for size in sizes] == ["5 B", "92.9 MB", "1.09 GB"]
+    sizes = (5, 92_871_040, 999_700_000, 1_092_845_809)
+    assert [show_bytes(size) for size in sizes] == ["5 B", "92.9 MB", "1 GB", "1.09 GB"]

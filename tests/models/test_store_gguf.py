@@ -73,6 +73,9 @@ def test_a_file_is_converted_once_and_anew_when_it_changes(tmp_path, cache):
     assert second != first
     assert not first.exists()
     assert [model.path for model in list_models() if model.name == str(path)] == [second]
+    path.unlink()
+    [model] = [model for model in list_models() if model.name == str(path)]
+    assert (model.state, model.path) == ("file is gone", second)
     assert not [each for each in (cache / "partial").iterdir() if each.suffix != ".lock"]
 
 
@@ -92,6 +95,8 @@ def test_files_beside_the_gguf_do_not_leak_in(tmp_path):
         ({"split__count": 3}, "one piece of several"),
         ({"llama__rope__scaling__type": "yarn"}, "scales its rotary positions"),
         ({"without": "blk.1.ffn_up.weight"}, "lacks weights"),
+        ({"more": "blk.1.attn_q.bias"}, "numbers and transformers takes"),
+        ({"llama__attention__sliding_window": 64}, "sliding window of 64 tokens"),
     ],
 )
 def test_what_would_be_lost_is_refused_and_leaves_nothing(tmp_path, cache, changes, says):

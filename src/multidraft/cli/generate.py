@@ -52,7 +52,7 @@ def generate(
             "-K",
             min=1,
             max=opt.MOST_DRAFTS,
-            help="Drafts a round.  [with neither K nor L: as many as are fastest, measured; else 3]",
+            help="Drafts a round.  [with neither K nor L: what is fastest, measured; else 3]",
         ),
     ] = None,
     draft_length: Annotated[

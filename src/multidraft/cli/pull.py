@@ -19,7 +19,8 @@ def pull(
         ),
     ],
     revision: Annotated[
-        str | None, typer.Option(help="Branch, tag or commit, for a hub id.")
+        str | None,
+        typer.Option(help="Branch, tag or commit, for a hub id; as in owner/name@REVISION."),
     ] = None,
 ) -> None:
     """Fetch models, so that later commands find them on this machine.
@@ -32,6 +33,7 @@ def pull(
     out = Console(soft_wrap=True, highlight=False)
     for name in names:
         folder = resolve(name, revision)
+        name = f"{name}@{revision}" if revision else name  # as other commands take it
         out.print(f"{name}: {show_bytes(folder_bytes(folder))} in {folder}", markup=False)
 
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from multidraft.errors import ModelUnavailable
@@ -40,18 +40,17 @@ def cache_folder() -> Path:
 def folder_bytes(folder: Path) -> int:
     """Size of all files below ``folder``; files that vanish meanwhile count nothing."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except OSError:
-            continue
+    for below, _, files in os.walk(folder):  # unlike rglob, it passes over folders that vanish
+        for name in files:
+            with suppress(OSError):
+                total += Path(below, name).stat().st_size
     return total
 
 
 def show_bytes(count: int) -> str:
     """A size for people, in powers of 1000: ``1.12 GB``."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
+        if count >= 0.9995 * size:  # 999.7 MB are 1 GB in three digits
             return f"{count / size:.3g} {unit}"
     return f"{count} B"
 

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from multidraft.models.packed import PackedLinear, can_pack
+from multidraft.models.packed import PackedLinear, can_pack, linear_weight
 
 GROUP = 32
 #: With more rows the product in bfloat16 is as fast: four bits have to be unpacked for every four.
@@ -88,12 +88,13 @@ def round_weights(model: PreTrainedModel) -> None:
     """
     tied = model.get_input_embeddings().weight
     for layer in model.modules():
-        if type(layer) is nn.Linear and _fits(layer.weight):
-            new = rounded(layer.weight)
-            if layer.weight is tied:
-                layer.weight = nn.Parameter(new, requires_grad=False)
-            else:
-                layer.weight.data = new
+        weight = linear_weight(layer)
+        if weight is None or not _fits(weight):
+            continue
+        if layer.weight is tied:
+            layer.weight = nn.Parameter(rounded(weight), requires_grad=False)
+        else:
+            weight.copy_(rounded(weight))
 
 
 def rounded(weight: torch.Tensor) -> torch.Tensor:

@@ -65,7 +65,24 @@ def _load_model(header: GgufHeader) -> PreTrainedModel:
             f"{header.path.name} lacks weights that its architecture '{header.architecture}' needs "
             f"({min(loading['missing_keys'])}); fetch another file of this model."
         )
+    _refuse_what_was_lost(model, header)
     return model
+
+
+def _refuse_what_was_lost(model: PreTrainedModel, header: GgufHeader) -> None:
+    """transformers leaves out, without a word, the tensors and settings it has no place for."""
+    numbers = sum(parameter.numel() for parameter in model.parameters())
+    window = header.get(f"{header.architecture}.attention.sliding_window", 0)
+    if header.numbers != numbers:
+        lost = f"holds {header.numbers} numbers and transformers takes {numbers} of them"
+    elif window and window != getattr(model.config, "sliding_window", None):
+        lost = f"has a sliding window of {window} tokens that transformers does not take over"
+    else:
+        return
+    raise UnsupportedModel(
+        f"{header.path.name} of architecture '{header.architecture}' {lost}; use the original "
+        "model (its hub id or folder) instead."
+    )
 
 
 def _generation_config(header: GgufHeader) -> GenerationConfig:

@@ -47,9 +47,14 @@ class GgufHeader:
         return default if field is None else field.contents()
 
     @property
+    def numbers(self) -> int:
+        """How many numbers its tensors hold."""
+        return sum(int(tensor.n_elements) for tensor in self._reader.tensors)
+
+    @property
     def converted_bytes(self) -> int:
         """Size of the weights in bfloat16."""
-        return 2 * sum(int(tensor.n_elements) for tensor in self._reader.tensors)
+        return 2 * self.numbers
 
     def _refuse_what_would_be_lost(self) -> None:
         if self.get("split.count", 0) > 1:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -118,7 +119,7 @@ def _read(path: Path) -> tuple[list[int], str, str]:
             return ids, str(entries["tokens"]), str(entries["counted_for"])
     except FileNotFoundError:
         raise InvalidInput(f"There is no list of tokens at {path}; {_BUILD}.") from None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error) as error:
         raise InvalidInput(f"{path} is not a list of tokens; {_BUILD}.") from error
 
 

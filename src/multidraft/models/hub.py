@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from huggingface_hub import constants, scan_cache_dir, snapshot_download
@@ -18,8 +19,9 @@ from huggingface_hub.errors import (  # type: ignore[attr-defined]  # HTTPError 
 )
 from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
 
-from multidraft.errors import ModelUnavailable
+from multidraft.errors import ModelUnavailable, UnsupportedModel
 from multidraft.models.disk import writing
+from multidraft.models.folder import check_folder
 
 _NEEDED = ["*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken"]
 _WEIGHTS = ["*.safetensors"]
@@ -83,17 +85,18 @@ def _snapshot(name: str, revision: str | None, weights: list[str]) -> Path:
 
 
 def hub_models() -> dict[str, tuple[Path, int]]:
-    """Folder and size of every loadable model in huggingface_hub's cache, by hub id."""
+    """Folder and size of every whole causal language model in huggingface_hub's cache, by hub id;
+    of several revisions, the one that ``main`` is."""
     try:
         repositories = scan_cache_dir().repos
     except CacheNotFound:
         return {}
     found = {}
     for repository in sorted(repositories, key=lambda each: each.repo_id):
-        for revision in repository.revisions:
-            if (
-                repository.repo_type == "model"
-                and (revision.snapshot_path / "config.json").exists()
-            ):
-                found[repository.repo_id] = (revision.snapshot_path, repository.size_on_disk)
+        if repository.repo_type != "model":
+            continue
+        for revision in sorted(repository.revisions, key=lambda each: "main" in each.refs):
+            with suppress(ModelUnavailable, UnsupportedModel):
+                folder = check_folder(revision.snapshot_path)
+                found[repository.repo_id] = (folder, repository.size_on_disk)
     return found

@@ -19,7 +19,7 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 from transformers.utils import logging as transformers_logging
 
-from multidraft.errors import InvalidInput, ModelUnavailable
+from multidraft.errors import InvalidInput, ModelUnavailable, refuse_out_of_memory
 from multidraft.models import selfcheck
 from multidraft.models.head_list import HeadTokens, resolve_head_tokens
 from multidraft.models.packed import can_pack
@@ -60,7 +60,7 @@ def load_model(
         four_bit: for a draft: its weights in four bits (see `TransformersModel`).
 
     Raises:
-        ModelUnavailable: the model cannot be had, or its folder is broken.
+        ModelUnavailable: the model cannot be had, its folder is broken, or memory is too small.
         UnsupportedModel: the model is of a kind that cannot run exactly.
         InvalidInput: an argument is out of range.
     """
@@ -160,7 +160,8 @@ def _load_weights(
         raise ModelUnavailable(
             f"The weights in {folder} are incomplete: {key} is missing or wrong."
         )
-    return cast(PreTrainedModel, cast(nn.Module, model).to(device))
+    with _explained(folder, f"its weights cannot be put on {device}"):
+        return cast(PreTrainedModel, cast(nn.Module, model).to(device))
 
 
 def _leave_file(model: nn.Module) -> None:
@@ -194,6 +195,7 @@ def _explained(folder: Path, problem: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # transformers and safetensors raise many kinds here
+        refuse_out_of_memory(error)
         detail = str(error).strip().splitlines()
         raise ModelUnavailable(
             f"The model in {folder} is not usable: {problem}"

