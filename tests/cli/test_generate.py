@@ -231,6 +231,7 @@ def test_refused_before_the_models_load(generate, monkeypatch):
         ("--draft", "self:0", "--draft-dtype", "int4"),
         ("--draft-head", ""),
         ("-v", "ar"),
+        ("--draft-dtype", "int4", "--device", "meta"),
         ("-v", "lookup+traversal"),  # which asks no draft
         ("-v", "hybrid+traversal", "--draft-temperature", "1"),
     ):

@@ -196,7 +196,7 @@ def enumerate_output(
 
 
 def exact_law(laws: np.ndarray, params: SamplingParams, prompt: list[int], tokens: int):
-    """Penalties, temperature and top-k once more, by counting; every output's probability."""
+    """Penalties, temperature and truncation once more, by counting; every output's probability."""
     law: dict[tuple[int, ...], float] = {(): 1.0}
     for _ in range(tokens):
         longer = {}
@@ -213,6 +213,10 @@ def exact_law(laws: np.ndarray, params: SamplingParams, prompt: list[int], token
             if params.top_k:
                 logits[np.argsort(-logits)[params.top_k :]] = -np.inf
             p = np.exp(logits / params.temperature)
+            p /= p.sum()
+            likeliest = np.argsort(-p)
+            p[likeliest[1:][np.cumsum(p[likeliest])[:-1] >= params.top_p]] = 0
+            p[p < params.min_p * p.max()] = 0
             for token, share in enumerate(p / p.sum()):
                 if share > 0:
                     longer[(*output, token)] = probability * share
@@ -229,6 +233,8 @@ CASES = {
     "draft hotter, penalties": (PENALTIES, 2.0),
     "draft greedy": (SamplingParams(), 0.0),
     "top-k": (SamplingParams(top_k=2, presence_penalty=1.0), 1.5),
+    "top-p": (SamplingParams(top_p=0.9, frequency_penalty=0.8), None),
+    "min-p": (SamplingParams(min_p=0.2, temperature=1.2, presence_penalty=-0.5), 1.5),
 }
 
 
@@ -238,7 +244,7 @@ CASES = {
 def test_exact_law_of_an_output(name, case, vocab_size):
     """Rounds that shorten, a carry that lives on, penalties that change with every token."""
     params, temperature = CASES[case]
-    pair = random_pair(seed=25, vocab_size=3 if case == "top-k" else vocab_size, mix=0.3)
+    pair = random_pair(seed=25, vocab_size=3 if "-" in case else vocab_size, mix=0.3)
     prompt, tokens = [1, 0], 3
     drafts = 1 if VERIFIERS[name].drafts == "one" else 2
     drafter = ModelDrafter(markov(pair.draft), drafts, 2, temperature)
@@ -246,6 +252,8 @@ def test_exact_law_of_an_output(name, case, vocab_size):
     expected = exact_law(pair.target, params, prompt, tokens)
     assert law.keys() <= {k for k, p in expected.items() if p > 0}
     assert max(abs(law[k] - p) for k, p in expected.items()) < 1e-9
+    if "-" in case:  # something was cut off, and not all but one token
+        assert 3 < len(expected) < 3**tokens
 
 
 def test_enumeration_sees_a_dropped_carry():

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from multidraft.errors import InvalidInput
 from multidraft.models.packed import PackedLinear, can_pack, linear_weight
 
 GROUP = 32
@@ -78,6 +79,15 @@ def can_be_four_bit(device: torch.device) -> bool:
         and torch.backends.cpu.get_cpu_capability() == "AVX512"
         and torch.cpu._is_avx512_bf16_supported()
     )
+
+
+def require_four_bit(device: torch.device, dtype: torch.dtype = torch.bfloat16) -> None:
+    """Raises InvalidInput where weights of four bits cannot be had."""
+    if dtype != torch.bfloat16 or not can_be_four_bit(device):
+        raise InvalidInput(
+            "Weights of four bits need a CPU with AVX-512 bfloat16 instructions, and a model in "
+            "bfloat16; choose another dtype for the draft."
+        )
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ import torch
 
 from multidraft.errors import InvalidInput
 from multidraft.models.base import LanguageModel
-from multidraft.models.four_bit import can_be_four_bit
+from multidraft.models.four_bit import can_be_four_bit, require_four_bit
 from multidraft.models.layer_choice import SELF, is_self, parse_layers, settled
 from multidraft.models.load import load_model, resolve_device, resolve_dtype
 from multidraft.models.transformers_model import TransformersModel
@@ -34,8 +34,11 @@ def check_draft(
     _check_own(name, head, dtype)
     if head is not None and not head.strip():
         raise InvalidInput("The draft's head is empty; give how many tokens, or a list file.")
-    if dtype not in (None, "auto", INT4):
-        resolve_dtype(dtype, resolve_device(device))
+    where = resolve_device(device)
+    if dtype == INT4:
+        require_four_bit(where)
+    elif dtype not in (None, "auto"):
+        resolve_dtype(dtype, where)
     return settled(name)
 
 

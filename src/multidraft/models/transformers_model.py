@@ -18,7 +18,7 @@ from multidraft.models import selfcheck
 from multidraft.models.attention import ATTENTION_NAME, Plan, Segment
 from multidraft.models.base import PREFIX, Extension, NoFreeSlot, check_sequence
 from multidraft.models.cache import SlotCache
-from multidraft.models.four_bit import can_be_four_bit, pack_four_bit, round_weights
+from multidraft.models.four_bit import pack_four_bit, require_four_bit, round_weights
 from multidraft.models.head import ReducedHead
 from multidraft.models.layers import count_layers, of_layers
 from multidraft.models.lean import lean_layers
@@ -122,11 +122,7 @@ class TransformersModel:
         self.four_bit = four_bit
         pack: Pack = PackedLinear
         if four_bit:
-            if self.dtype != torch.bfloat16 or not can_be_four_bit(self.device):
-                raise InvalidInput(
-                    "Weights of four bits need a CPU with AVX-512 bfloat16 instructions, and a "
-                    "model in bfloat16; choose another dtype for the draft."
-                )
+            require_four_bit(self.device, self.dtype)
             pack = pack_four_bit
             round_weights(model)  # what follows is checked against the rounded model
         reference = selfcheck.Reference(model)  # while the model is still transformers' own
