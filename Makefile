@@ -1,5 +1,8 @@
 PYTHON ?= python3
 VENV ?= .venv
+# Where PyTorch comes from; the usual index, if empty. https://download.pytorch.org/whl/cpu has the
+# builds without CUDA, which are much smaller.
+TORCH_INDEX ?=
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
@@ -17,7 +20,7 @@ setup: $(VENV)/.ready
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,lint]'
 	touch $@
 
@@ -37,13 +40,15 @@ test-all: setup
 	$(BIN)/multidraft pull smollm2-135m-instruct qwen2.5-coder-1.5b-instruct qwen2.5-coder-0.5b-instruct
 	$(BIN)/python -m pytest -n auto
 
-# A folder of its own each time: an old one would be continued, that is, found finished.
+# A folder of its own each time: an old one would be continued, that is, found finished. A
+# generation that failed is shown, and fails it.
 bench-smoke: setup
 	$(BIN)/multidraft pull smollm2-135m-instruct
 	out=$$(mktemp -d) && $(BIN)/multidraft bench run --out $$out \
 	  --target smollm2-135m-instruct --draft smollm2-135m-instruct \
 	  --data file:tests/bench/prompts.jsonl --prompts 2 --methods ar,token,spectr-gbv \
-	  --max-tokens 24 --temperature 0.6 && wc -l $$out/records.jsonl && rm -r $$out
+	  --max-tokens 24 --temperature 0.6 \
+	  && ! grep -v '"error": ""' $$out/records.jsonl && wc -l $$out/records.jsonl && rm -r $$out
 
 lint: setup
 	$(BIN)/ruff check .

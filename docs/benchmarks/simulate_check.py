@@ -21,7 +21,7 @@ from rich.table import Table
 from multidraft.bench.compare import PLAIN
 from multidraft.bench.config import make_config
 from multidraft.bench.manifest import machine
-from multidraft.bench.methods import parse_method
+from multidraft.bench.methods import AUTO, parse_method
 from multidraft.bench.pair import load_pair
 from multidraft.bench.report.group import make_groups
 from multidraft.bench.report.load import Run, load_run
@@ -29,6 +29,7 @@ from multidraft.bench.report.measures import SPEED_UP, Measures
 from multidraft.bench.simulate.costs import CostTable, read_costs, write_costs
 from multidraft.bench.simulate.measure import measure_costs
 from multidraft.bench.simulate.predict import predict
+from multidraft.engine.decoder import DEFAULT_VERIFIER
 from multidraft.engine.stats import PHASES
 from multidraft.sampling import SamplingParams
 
@@ -79,13 +80,17 @@ def measure(run: Run, repetitions: int) -> CostTable:
     target, draft = load_pair(config, pair, slots=2)
     cells = [record.cell for record in run.records]
     verifiers = {parse_method(cell.method).verifier for cell in cells} - {""}
+    if any(cell.method == AUTO for cell in cells):
+        verifiers.add(DEFAULT_VERIFIER)
+    # A run of auto alone has no K and L: those of `bench costs`.
+    lengths = sorted({cell.draft_length for cell in cells} - {0}) or [4, 8]
     print(f"Measuring {', '.join(sorted(verifiers))}, {target.dtype}")
     return measure_costs(
         target,
         draft,
         sorted(verifiers),
-        max(cell.num_drafts for cell in cells),
-        sorted({cell.draft_length for cell in cells} - {0}),
+        max(cell.num_drafts for cell in cells) or 3,
+        lengths,
         SamplingParams(temperature=max(cell.temperature for cell in cells)),
         repetitions,
         lambda done, total: print(f"turn {done + 1} of {total}", flush=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -53,8 +54,26 @@ def test_config_with_an_option_besides(run, config, tmp_path):
 
 
 def test_failures_are_told(run, config, tmp_path):
-    code, said, _ = run("bench", "run", "-c", config, "-m", "250", "-o", str(tmp_path / "out"))
-    assert code == 0 and "(6 of this session's failed" in said
+    out = ("-o", str(tmp_path / "out"))
+    code, said, err = run("bench", "run", "-c", config, "-m", "250", *out)
+    assert code == 1 and "(6 of this session's failed" in said
+    assert err.strip() == "Not one of them succeeded."
+    (first, *_) = read_records(tmp_path / "out")
+    assert "(--max-length)" in first.error
+
+
+def test_some_failures_are_no_failure(run, config, prompts, tmp_path):
+    with prompts.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"id": "epic", "prompt": "word " * 60}) + "\n")
+    code, said, err = run("bench", "run", "-c", config, "-o", str(tmp_path / "out"))
+    assert code == 0 and "(2 of this session's failed" in said and err.strip() == ""
+
+
+def test_a_context_can_be_reserved(run, config, tmp_path):
+    out = str(tmp_path / "out")
+    code, _, _ = run("bench", "run", "-c", config, "--max-length", "50", "-m", "30", "-o", out)
+    failed = {r.example: r.error for r in read_records(tmp_path / "out") if r.error}
+    assert code == 0 and "of 50 tokens" in failed["list"] and "sum" not in failed
 
 
 @pytest.mark.parametrize(

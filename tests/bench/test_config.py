@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from multidraft.bench.config import Pair, make_config, read_config
@@ -46,6 +48,8 @@ def test_pairs(tmp_path):
         {"target": "m/a", "draft": "self:0-2,4"},
         {"target": "m/a", "draft": "m/b", "draft_head": 500},
         {"target": "m/a", "draft": "m/b", "draft_dtype": "int4"},
+        {"target": "m/a", "draft": "m/b", "draft_head": "lists/mine.npz"},
+        {"target": "m/a", "draft": "m/b", "draft_head": "lists/mine.npz@64"},
     ]
     config = make_config({**GOOD, "pairs": pairs}, "test")
     file.unlink()  # what it said is known
@@ -55,8 +59,13 @@ def test_pairs(tmp_path):
         ("a + self:0,1,2,4", "self:0,1,2,4"),
         ("a + b (head 500)", "m/b"),
         ("a + b (int4)", "m/b"),
+        ("a + b (head mine.npz)", "m/b"),
+        ("a + b (head mine.npz@64)", "m/b"),
     ]
-    assert [pair.models for pair in config.pairs] == [
+    lists = Path("lists/mine.npz").absolute()
+    assert [p.draft_head for p in config.pairs[2:]] == ["500", None, str(lists), f"{lists}@64"]
+    assert [p.head_list for p in config.pairs[2:]] == [None, None, lists, lists]
+    assert [pair.models for pair in config.pairs[:4]] == [
         ["m/a"],
         ["m/a"],
         ["m/a", "m/b"],

@@ -73,6 +73,16 @@ def test_several_batch_sizes():
     assert make_config({**VALUES, "batch": 2}, "test").to_dict()["batch"] == 2
 
 
+def test_batches_are_whole_where_no_size_divides_the_other():
+    config = make_config({**VALUES, "batch": [4, 6], "repetitions": 1}, "test")
+    chosen = {"gsm8k": [Example(f"g{i}", "?", []) for i in range(27)]}
+    blocks = list(blocks_of(config, config.pairs[0], chosen))
+    sizes = {4: [], 6: []}
+    for block in blocks:
+        sizes[block.cells[0].batch].append(len(block.examples))
+    assert sizes == {4: [4, 4, 4, 4, 4, 4, 3], 6: [6, 6, 6, 6, 3]}
+
+
 def test_a_slice_is_a_batch():
     config = make_config({**VALUES, "batch": 2}, "test")
     blocks = list(blocks_of(config, PAIR, CHOSEN))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections import Counter
@@ -16,7 +17,9 @@ from multidraft.bench.folder import read_manifest
 from multidraft.bench.manifest import difference
 from multidraft.draft import ModelDrafter
 from multidraft.draft.named import DRAFTERS
+from multidraft.engine.control.auto import AutoController
 from multidraft.errors import InvalidInput, InvalidLogits
+from multidraft.models.head_list import write_list
 from tests.bench.conftest import PROMPTS
 
 
@@ -73,6 +76,18 @@ def test_auto(bench):
     drafted = [r for r in records if r.cell.method == "auto"]
     assert all((r.cell.num_drafts, r.cell.draft_length) == (0, 0) for r in drafted)
     assert any(calls[1:] for r in drafted for calls in r.calls)  # a new pair's draft is tried
+
+
+def test_auto_learns_from_what_is_recorded_alone(bench, monkeypatch):
+    real, learnt = AutoController.learn, []
+
+    def learn(self, rounds, *seconds):
+        learnt.extend(rounds)
+        real(self, rounds, *seconds)
+
+    monkeypatch.setattr(AutoController, "learn", learn)
+    _, records, _ = bench(methods="auto", temperature=[0.0, 1.0])
+    assert len(learnt) == sum(len(r.rounds) for r in records)
 
 
 def test_interleaved(bench):
@@ -187,6 +202,27 @@ def test_manifest(bench, tmp_path, pair):
     assert set(manifest["sessions"][0]) == {"started", "revision"}
 
 
+def test_the_list_of_a_drafts_head_is_kept_to(bench, pair, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "mine.npz"
+    tokenizer = load_model(pair[1], dtype="float32", slots=1).tokenizer
+    write_list(file, range(1, 200), tokenizer, "tiny")
+    target, draft = pair
+    pairs = {"target": target, "draft": draft, "draft_head": "mine.npz@150"}
+    bench(pairs=pairs, prompts=1, methods="token")
+    manifest = read_manifest(tmp_path / "run")
+    assert manifest["config"]["pairs"][0]["draft_head"] == f"{file}@150"
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert manifest["models"][str(file)] == {"mine.npz": digest}
+    bench(pairs=pairs, prompts=1, methods="token")
+    write_list(file, range(2, 201), tokenizer, "tiny")
+    with pytest.raises(InvalidInput, match=r"holds another run: models\..*mine\.npz was"):
+        bench(pairs=pairs, prompts=1, methods="token")
+    file.unlink()
+    with pytest.raises(InvalidInput, match=r"Cannot read the list of tokens .*mine\.npz: No such"):
+        bench(pairs=pairs, prompts=1, methods="token")
+
+
 def test_no_folder_of_ours(bench, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("…")
@@ -226,9 +262,10 @@ def test_a_peer_refuses_it_too(bench, prompts):
 
 
 def test_invalid_logits_cost_one_prompt_of_a_batch(bench, monkeypatch):
-    real = ours.EngineContestant._together
+    real, sizes = ours.EngineContestant._together, []
 
     def together(self, prompts, params, interrupted):
+        sizes.append(len(prompts))
         if any(len(prompt) == len("User: 2 + 2 =\nBot:") for prompt in prompts):
             raise InvalidLogits("The logits hold NaN.")
         return real(self, prompts, params, interrupted)
@@ -238,6 +275,55 @@ def test_invalid_logits_cost_one_prompt_of_a_batch(bench, monkeypatch):
     assert finished
     errors = {record.example: record.error for record in records}
     assert errors == {"river": "", "list": "", "sum": "The logits hold NaN."}
+    assert sizes[-1] == 2  # those that are good: with times of a batch
+
+
+def test_logits_that_are_invalid_together_alone(bench, monkeypatch):
+    real = ours.EngineContestant._together
+
+    def together(self, prompts, params, interrupted):
+        if len(prompts) > 1:
+            raise InvalidLogits("The logits hold NaN.")
+        return real(self, prompts, params, interrupted)
+
+    monkeypatch.setattr(ours.EngineContestant, "_together", together)
+    _, records, _ = bench(batch=3, methods="token")
+    assert [r.error for r in records] == ["The logits hold NaN."] * 3
+
+
+def test_out_of_memory_costs_the_batch(bench, monkeypatch):
+    """Its prompts alone would fit, but their times would not be a batch's."""
+    real, sizes = ours.EngineContestant._together, []
+
+    def together(self, prompts, params, interrupted):
+        sizes.append(len(prompts))
+        if len(prompts) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 2 GiB.")
+        return real(self, prompts, params, interrupted)
+
+    monkeypatch.setattr(ours.EngineContestant, "_together", together)
+    finished, records, _ = bench(batch=[3, 1], methods="token")
+    assert finished
+    assert sizes == [3, 3, 1, 1, 1, 1]  # each with its warm-up
+    errors = {(r.cell.batch, r.error, r.tokens > 0) for r in records}
+    assert errors == {(1, "", True), (3, "CUDA out of memory. Tried to allocate 2 GiB.", False)}
+
+
+def test_a_part_of_a_batch_is_decoded_among_all_of_it(bench, tmp_path, monkeypatch):
+    _, whole, _ = bench(batch=3, methods="token")
+    file = tmp_path / "run" / "records.jsonl"
+    first, *_ = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    file.write_text(first, encoding="utf-8")
+    real, sizes = ours.EngineContestant._together, []
+
+    def together(self, prompts, *rest):
+        sizes.append(len(prompts))
+        return real(self, prompts, *rest)
+
+    monkeypatch.setattr(ours.EngineContestant, "_together", together)
+    _, records, listener = bench(batch=3, methods="token")
+    assert set(sizes) == {3} and len(listener.order) == 2
+    assert measured(records) == measured(whole)
 
 
 def test_chat_without_a_template(bench, pair, tmp_path):

@@ -87,9 +87,13 @@ def check_num_tokens(num_tokens: int, draft_length: int) -> None:
 
 
 def workers_for(engine: str) -> int | None:
-    """Worker processes by default: one per core for engines of one thread; vLLM threads itself."""
-    name = engine.partition(":")[0]
-    return (os.cpu_count() or 1) if name in ("multidraft", "transformers") else None
+    """Worker processes by default: one for each core that this process may use for engines of one
+    thread; vLLM threads itself."""
+    if engine.partition(":")[0] not in ("multidraft", "transformers"):
+        return None
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def drafts(engine: str) -> bool:

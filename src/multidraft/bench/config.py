@@ -40,6 +40,13 @@ class Pair:
         names = [self.target] if self.draft is None else [self.target, self.draft]
         return [name for name in names if not is_self(name)]
 
+    @property
+    def head_list(self) -> Path | None:
+        """The file that lists the tokens of the draft's head; None for a list that ships."""
+        if self.draft_head is None or self.draft_head.isdecimal():
+            return None
+        return Path(_split_head(self.draft_head)[0])
+
 
 @dataclass(frozen=True)
 class Config:
@@ -253,6 +260,9 @@ def _pair(value: Any) -> Pair:
     for key, each in zip(_OF_DRAFT, given, strict=True):
         if each is not None and draft is None:
             raise InvalidInput(f"a pair has {key} but no draft.")
+    if head is not None and not head.isdecimal():
+        file, size = _split_head(head)
+        head = _path(file) + size
     if draft is not None:
         # Layers as numbers, so that a run goes on with those it began with.
         draft = check_draft(draft, head, dtype)
@@ -263,6 +273,12 @@ def _pair(value: Any) -> Pair:
         short[-1] += f" ({dtype})"
     name = " + ".join(short) if value.get("name") is None else _text(value["name"])
     return Pair(name, target, draft, head, dtype)
+
+
+def _split_head(head: str) -> tuple[str, str]:
+    """File and size of ``FILE@N``; "" for no size."""
+    file, at, size = head.rpartition("@")
+    return (file, at + size) if file and size.isdecimal() else (head, "")
 
 
 def _data(value: Any) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ import multidraft
 from multidraft.bench.config import Config
 from multidraft.bench.data import Example, fingerprint
 from multidraft.bench.peers.installed import peer_versions
+from multidraft.errors import InvalidInput
 
 #: Parts that must be the same when a run is resumed; the rest is for readers.
 _MATTERS = ("config", "data", "models", "versions", "machine")
@@ -41,15 +42,19 @@ def make_manifest(
         Plain values for JSON. ``sessions`` has one entry per start of the run.
 
     Raises:
-        InvalidInput: a peer is not installed.
+        InvalidInput: a peer is not installed, or a list of a draft's head cannot be read.
     """
+    lists = [pair.head_list for pair in config.pairs if pair.head_list is not None]
     return {
         "config": config.to_dict(),
         "data": {
             name: {"prompts": len(examples), "sha256": fingerprint(examples)}
             for name, examples in chosen.items()
         },
-        "models": {name: checksums(folder) for name, folder in folders.items()},
+        "models": {
+            **{name: checksums(folder) for name, folder in folders.items()},
+            **{str(file): list_checksum(file) for file in lists},
+        },
         "versions": {
             "multidraft": multidraft.__version__,
             "torch": torch.__version__,
@@ -77,11 +82,24 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 def checksums(folder: Path) -> dict[str, str]:
     """SHA-256 of every file of a model's folder, by name."""
-    found = {}
-    for path in sorted(path for path in folder.iterdir() if path.is_file()):
-        with path.open("rb") as file:
-            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+    return {path.name: _sha256(path) for path in sorted(folder.iterdir()) if path.is_file()}
+
+
+def list_checksum(file: Path) -> dict[str, str]:
+    """The same of a list of tokens for a draft's head.
+
+    Raises:
+        InvalidInput: it cannot be read.
+    """
+    try:
+        return {file.name: _sha256(file)}
+    except OSError as error:
+        raise InvalidInput(f"Cannot read the list of tokens {file}: {error.strerror}.") from None
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def machine() -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 import torch
 
 from multidraft.bench.methods import AUTO, Method
-from multidraft.bench.outcome import Outcome, Stopwatch, refusal
+from multidraft.bench.outcome import Contestant, Outcome, Stopwatch, refusal
 from multidraft.draft.named import widest
 from multidraft.engine import Decoder, Progress
 from multidraft.engine import Sequence as Running
@@ -17,6 +19,8 @@ from multidraft.errors import MultidraftError
 from multidraft.models import LanguageModel
 from multidraft.sampling import SamplingParams
 from multidraft.verify import get_verifier
+
+_WARM_UP_TOKENS = 8
 
 
 class EngineContestant:
@@ -64,6 +68,16 @@ class EngineContestant:
             outcomes[i] = outcome
         return [outcome for outcome in outcomes if outcome is not None]
 
+    @contextmanager
+    def untaught(self) -> Iterator[None]:
+        """While it is open, a controller is not asked, and does not learn of what is decoded."""
+        engine = self._decoder.engine
+        controller, engine.controller = engine.controller, None
+        try:
+            yield
+        finally:
+            engine.controller = controller
+
     def _decode(
         self,
         prompts: Sequence[list[int]],
@@ -73,15 +87,25 @@ class EngineContestant:
         try:
             return self._together(prompts, params, interrupted)
         except (MultidraftError, torch.OutOfMemoryError) as error:
-            if len(prompts) == 1:
-                return [Outcome(error=" ".join(str(error).split()))]
+            failed = [Outcome(error=" ".join(str(error).split())) for _ in prompts]
+            if len(prompts) == 1 or isinstance(error, torch.OutOfMemoryError):
+                return failed  # the batch's fault: smaller ones would be another cell's
         # One of the batch did that; alone, each shows whether it was the one.
-        outcomes = []
+        outcomes: list[Outcome] = []
         for prompt, p in zip(prompts, params, strict=True):
             alone = self._decode([prompt], [p], interrupted)
             if alone is None:
                 return None
             outcomes += alone
+        good = [i for i, outcome in enumerate(outcomes) if not outcome.error]
+        if len(good) == len(prompts):
+            return failed  # together alone
+        # Those decoded alone have taken the time of one.
+        again = self._decode([prompts[i] for i in good], [params[i] for i in good], interrupted)
+        if again is None:
+            return None
+        for i, outcome in zip(good, again, strict=True):
+            outcomes[i] = outcome
         return outcomes
 
     def _together(
@@ -110,6 +134,22 @@ class EngineContestant:
         total = time.perf_counter() - started
         rest = total - sum(sequence.stats.total_seconds for sequence in watches)
         return [watch.outcome(seq, rest / len(watches)) for seq, watch in watches.items()]
+
+
+def warm_up(
+    contestant: Contestant,
+    prompts: Sequence[list[int]],
+    params: Sequence[SamplingParams],
+    interrupted: Callable[[], bool],
+) -> list[Outcome] | None:
+    """Decode a few tokens that do not count: a method's first rounds pay for memory and kernels.
+
+    Answers that short would teach a controller to expect short ones, so it does not hear of them.
+    Its costs were measured when the contestant was made.
+    """
+    short = [replace(p, max_tokens=min(_WARM_UP_TOKENS, p.max_tokens)) for p in params]
+    with contestant.untaught() if isinstance(contestant, EngineContestant) else nullcontext():
+        return contestant.decode(prompts, short, interrupted)
 
 
 class _Watch:

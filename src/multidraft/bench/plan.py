@@ -8,6 +8,7 @@ comes first changes from slice to slice, so none always follows the same pause.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -57,13 +58,14 @@ def blocks_of(
         chosen: the prompts by data set, in the order they are taken.
     """
     grid = {dataset: cells_of(config, pair, dataset) for dataset in chosen}
-    longest, largest = max(map(len, chosen.values())), max(config.batch)
+    longest = max(map(len, chosen.values()))
+    slice_size = math.lcm(*config.batch)  # whole batches of every size, but at the end of the data
     number = 0
     turn = 0
     for repetition in range(config.repetitions):
-        for start in range(0, longest, largest):
+        for start in range(0, longest, slice_size):
             for dataset, examples in chosen.items():
-                together = tuple(examples[start : start + largest])
+                together = tuple(examples[start : start + slice_size])
                 for batch in config.batch:
                     cells = [cell for cell in grid[dataset] if cell.batch == batch]
                     if not cells:

@@ -22,7 +22,7 @@ class Cell:
         num_drafts, draft_length: K and L; 0 where the method has none, K = 1 for methods of one
             draft and for peers that draft. Drafters of trees get K * L nodes and depth L.
         temperature: of the request.
-        batch: sequences decoded together.
+        batch: sequences decoded together; fewer at the end of a data set, or beside failed ones.
     """
 
     pair: str

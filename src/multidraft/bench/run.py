@@ -17,7 +17,7 @@ from multidraft.bench.data import Example, choose, load_examples
 from multidraft.bench.folder import RunFolder, open_folder
 from multidraft.bench.manifest import make_manifest
 from multidraft.bench.methods import parse_method
-from multidraft.bench.ours import EngineContestant
+from multidraft.bench.ours import EngineContestant, warm_up
 from multidraft.bench.outcome import Contestant, Outcome
 from multidraft.bench.pair import load_pair
 from multidraft.bench.peers import Peers
@@ -28,8 +28,6 @@ from multidraft.engine import Decoder
 from multidraft.errors import InvalidInput
 from multidraft.models.store import resolve
 from multidraft.sampling import SamplingParams
-
-_WARM_UP_TOKENS = 8  # the first rounds of a method pay for memory and kernels
 
 
 class Listener(Protocol):
@@ -145,9 +143,14 @@ class _Contest:
         listener: Listener,
         interrupted: Callable[[], bool],
     ) -> bool:
-        """Decode what a block lacks in a cell; False if interrupted."""
+        """Decode a block in a cell where something of it is missing; False if interrupted.
+
+        All of it, as fewer prompts together would take another time; what is there already is not
+        recorded again.
+        """
+        missing = {example.id for example in _missing(block, cell, folder)}
         records, prompts = [], []
-        for example in _missing(block, cell, folder):
+        for example in block.examples if missing else ():
             seed = seed_of(self._config, cell.dataset, example.id, block.repetition)
             record = Record(cell, example.id, block.repetition, seed, block=block.number)
             try:
@@ -155,13 +158,14 @@ class _Contest:
                     example.messages if self._chat[cell.dataset] else example.prompt
                 )
             except InvalidInput as error:
-                failed = [replace(record, error=str(error))]
-                folder.append(failed)
-                listener.recorded(failed)
+                if example.id in missing:
+                    failed = [replace(record, error=str(error))]
+                    folder.append(failed)
+                    listener.recorded(failed)
                 continue
             records.append(replace(record, prompt_tokens=len(tokens)))
             prompts.append(tokens)
-        if not records:
+        if not any(record.example in missing for record in records):
             return True
         params = [
             SamplingParams(
@@ -179,6 +183,7 @@ class _Contest:
         finished = [
             _filled(record, outcome, memory)
             for record, outcome in zip(records, outcomes, strict=True)
+            if record.example in missing
         ]
         folder.append(finished)
         listener.recorded(finished)
@@ -194,8 +199,7 @@ class _Contest:
     ) -> None:
         if cell in self._warm:
             return
-        short = [replace(p, max_tokens=min(_WARM_UP_TOKENS, p.max_tokens)) for p in params]
-        outcomes = contestant.decode(prompts, short, interrupted)
+        outcomes = warm_up(contestant, prompts, params, interrupted)
         if outcomes is not None and not any(outcome.error for outcome in outcomes):
             self._warm.add(cell)
 

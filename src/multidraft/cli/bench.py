@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from multidraft.cli.bench_report import report
 from multidraft.cli.bench_simulate import costs, simulate
 from multidraft.cli.bench_theory import theory
 from multidraft.cli.counted import CountedBar
+from multidraft.cli.extras import needs_bench
 from multidraft.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ bench = typer.Typer(
 
 @bench.callback()
 def needs_extra() -> None:
-    if any(importlib.util.find_spec(name) is None for name in ("yaml", "psutil")):
-        raise InvalidInput("`bench` needs more packages: pip install 'multidraft[bench]'")
+    needs_bench("bench")
 
 
 @bench.command()
@@ -94,6 +93,7 @@ def run(
         str | None, typer.Option(help="float32, bfloat16, float16 or auto.  [auto]")
     ] = None,
     device: opt.Device = None,
+    max_length: Annotated[int | None, typer.Option(help="Context to reserve.")] = None,
     vllm_python: Annotated[
         str | None,
         typer.Option(
@@ -120,6 +120,7 @@ def run(
         "data_dir": data_dir,
         "dtype": dtype,
         "device": device,
+        "max_length": max_length,
         "vllm_python": vllm_python,
     }
     if draft is not None and target is None:
@@ -138,7 +139,7 @@ def run(
 
     with console.status("Starting"):  # torch and transformers take seconds to import
         from multidraft.bench.config import make_config, read_config
-        from multidraft.bench.folder import read_manifest
+        from multidraft.bench.folder import read_manifest, read_records
         from multidraft.bench.run import run as carry_out
         from multidraft.cli.interrupt import interruptible
 
@@ -158,6 +159,9 @@ def run(
         console.print(message + again, highlight=False, soft_wrap=True, markup=False)
         raise typer.Exit(130)
     print(f"{count} generations recorded in {out}{notes}")
+    if failed and all(record.error for record in read_records(out)):
+        console.print("Not one of them succeeded.", highlight=False)
+        raise typer.Exit(1)
 
 
 class _Shown(CountedBar):

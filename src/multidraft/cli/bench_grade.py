@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
-
-from multidraft.errors import InvalidInput
 
 
 def grade(
@@ -33,8 +30,6 @@ def grade(
     The grades are kept in the run's folder; `bench report` compares the methods by them. What is
     graded already is not graded again.
     """
-    if importlib.util.find_spec("scipy") is None:
-        raise InvalidInput("`bench` needs more packages: pip install 'multidraft[bench]'")
     from multidraft.bench.quality.grade import grade_run
 
     with Progress(console=Console(stderr=True), transient=True) as bars:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Annotated
 
@@ -33,9 +32,6 @@ def report(
 
     One page (HTML), and the same as Markdown, LaTeX and CSV.
     """
-    for package in ("jinja2", "matplotlib", "scipy"):
-        if importlib.util.find_spec(package) is None:
-            raise InvalidInput("`bench` needs more packages: pip install 'multidraft[bench]'")
     if not 0 < margin < 1:
         raise InvalidInput(f"--margin is a difference of shares between 0 and 1, not {margin:g}.")
     from multidraft.bench.report.files import PAGE, write_report

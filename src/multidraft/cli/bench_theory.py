@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from multidraft.cli.counted import CountedBar
-from multidraft.errors import InvalidInput
 
 if TYPE_CHECKING:
     from multidraft.bench.theory.scores import Scores
@@ -37,8 +35,6 @@ def theory(
     It goes into RUN/theory.jsonl, and `bench report` shows it. It can be stopped at any moment; the
     same command goes on with it.
     """
-    if importlib.util.find_spec("scipy") is None:
-        raise InvalidInput("`bench` needs more packages: pip install 'multidraft[bench]'")
     console = Console(stderr=True)
     with console.status("Starting"):  # torch and transformers take seconds to import
         from multidraft.bench.theory.run import run as carry_out

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from multidraft.cli import options as opt
+from multidraft.cli.extras import needs_bench
 from multidraft.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -47,17 +47,18 @@ def tune(
     chat: opt.DataChat = None,
     dtype: opt.Dtype = "auto",
     device: opt.Device = None,
-    max_time: Annotated[float, typer.Option(min=1.0, help="Seconds, loading not counted.")] = 300.0,
+    max_length: Annotated[int | None, typer.Option(help="Context to reserve.")] = None,
+    max_time: Annotated[float, typer.Option(min=1.0, help="Seconds, loading not counted.")] = 600.0,
     as_json: opt.AsJson = False,
 ) -> None:
     """Measure settings side by side on your prompts, and recommend one.
 
     Ctrl-C ends it with what has been measured so far.
     """
-    if any(importlib.util.find_spec(name) is None for name in ("scipy", "yaml", "psutil")):
-        raise InvalidInput("`tune` needs more packages: pip install 'multidraft[bench]'")
+    needs_bench("tune")
     console = Console(stderr=True)
     with console.status("Starting"):  # torch and transformers take seconds to import
+        from multidraft.bench.tune.advice import too_few
         from multidraft.bench.tune.prompts import chat_by_default, encode
         from multidraft.bench.tune.run import Timer, Tuner
         from multidraft.cli.interrupt import interruptible
@@ -71,13 +72,14 @@ def tune(
     names = [part.strip() for part in (data or "").split(",") if part.strip()]
     examples = _examples(prompts, names, data_dir, count)
     check_draft(draft, draft_head, draft_dtype, device)
+    if few := too_few(len(examples)):
+        console.print(few, highlight=False, soft_wrap=True)
 
+    loaded: dict[str, Any] = {"device": device, "max_length": max_length, "slots": 1}
     with console.status(f"Loading {target}"):
-        target_model = load_model(target, dtype=dtype, device=device, slots=1)
+        target_model = load_model(target, dtype, **loaded)
     with console.status(f"Loading {draft}"):
-        draft_model = load_draft(
-            draft, target_model, draft_head, draft_dtype, device=device, slots=1
-        )
+        draft_model = load_draft(draft, target_model, draft_head, draft_dtype, **loaded)
     chat = chat_by_default(names, target_model) if chat is None else chat
     encoded = encode(examples, chat, target_model)
     with _progress(console) as told, interruptible() as interrupted:
@@ -90,6 +92,7 @@ def tune(
         "--top-k": (top_k, 0),
         "--dtype": (dtype, "auto"),
         "--device": (device, None),
+        "--max-length": (max_length, None),
     }
     others = [
         word
@@ -164,7 +167,7 @@ def _show(
         raise InvalidInput(
             "No prompt was measured in the time; give more --max-time or fewer --max-tokens."
         )
-    advice = recommend(found.figures) if found.figures else None
+    advice = recommend(found.figures, found.usable) if found.figures else None
     command = generate_command(advice.row, target, drafted, others) if advice else None
     if as_json:
         values = to_dict(found)

@@ -9,7 +9,7 @@ import pytest
 from multidraft.bench.quality import grade as grading
 from multidraft.bench.quality import sandbox
 from multidraft.bench.quality.grade import grade_run
-from multidraft.bench.quality.grades import open_grades, read_grades
+from multidraft.bench.quality.grades import RULES, open_grades, read_grades
 from multidraft.bench.report.load import load_run
 from multidraft.errors import InvalidInput
 from tests.bench.quality.isolation import needs_isolation
@@ -155,7 +155,7 @@ def test_grades_by_other_rules_are_refused(tmp_path, data):
     path = make_run(tmp_path / "run", data, sums({"ar": 0.5}, 5))
     grade_run(path, None, False)
     file = path / "quality.jsonl"
-    file.write_text(file.read_text().replace('"rules": 1', '"rules": 0'))
+    file.write_text(file.read_text().replace(f'"rules": {RULES}', '"rules": 0'))
     with pytest.raises(InvalidInput, match="another version's rules; remove it"):
         load_run(path)
 

@@ -42,6 +42,7 @@ def _fails(text: str) -> str:
         BODY,  # a completion
         f"{BODY}\n\nprint(root_after(input()))",  # that goes on
         f"{BODY}\n\ndef main():\n    raise SystemExit(1)\n\nmain()",
+        f"{BODY}\n\n{WHOLE.replace('sqrt', 'int')}",  # that begins it anew
         WHOLE,
         f"Here you are:\n\n```python\n{WHOLE}```\n\nIt calls `helper`.",
         f"```python\n{WHOLE}",  # cut off, though whole
@@ -75,6 +76,7 @@ def test_wrong(text, reason):
     [
         (BODY, False),
         (f"{BODY}\nprint(1)", True),
+        (f"{BODY}\n\n{WHOLE}", True),
         (f"```python\n{WHOLE}", False),
         (f"```python\n{WHOLE}```\nThis", True),
         (WHOLE, False),

@@ -16,7 +16,7 @@ from multidraft.bench.report.comparisons import (
 )
 from multidraft.bench.report.group import Row, make_groups
 from multidraft.bench.report.load import load_run
-from multidraft.bench.report.measures import MEAN, Measures
+from multidraft.bench.report.measures import MEAN, SPEED_UP, Measures
 from multidraft.bench.report.words import verdicts
 from multidraft.errors import InvalidInput
 from tests.bench.report.synthetic import run_records, write_run
@@ -109,3 +109,29 @@ def test_baselines_must_be_there(tmp_path):
     assert check_baselines([], groups) == ["token"]
     with pytest.raises(InvalidInput, match=r"no method 'spectr'.*it has token"):
         check_baselines(["spectr"], groups)
+
+
+def test_the_mean_speed_ratio_is_the_mean_of_the_data_sets_ratios(tmp_path):
+    """Twice as fast on a fast data set, half as fast on one with a tenth of its tokens/s."""
+    plain, other = [], []
+    for dataset, slower, gain in (("humaneval", 1.0, 2.0), ("gsm8k", 10.0, 0.5)):
+        for record in run_records({"ar": 0.0}, (dataset,), prompts=10):
+            plain.append(_renamed(record, "ar", 1.0 / slower))
+            drafted = _renamed(plain[-1], "token", gain)
+            shape = replace(drafted.cell, num_drafts=1, draft_length=4)
+            other.append(replace(drafted, cell=shape))
+    found = _compare(tmp_path, [*plain, *other])
+    (speed,) = [c for c in found if c.is_mean and c.figure == SPEED]
+    assert speed.effect.value == pytest.approx(1.0)
+    measures, row = speed.measures, Row("token", 1, 4)
+    for dataset in measures.by_dataset:
+        ratio = next(c for c in found if c.dataset == dataset and c.figure == SPEED).effect
+        summary = measures.estimate(dataset, SPEED_UP, row)
+        assert (summary.value, summary.low, summary.high) == pytest.approx(
+            (ratio.value, ratio.low, ratio.high)
+        )
+        base, over = (
+            measures.estimate(dataset, "tokens_per_second", each).value
+            for each in (Row("ar", 0, 0), row)
+        )
+        assert over / base == pytest.approx(ratio.value)

@@ -131,6 +131,25 @@ def test_a_failure_leaves_the_earlier_report(folder, monkeypatch):
     assert not list(folder.rglob("*.new"))
 
 
+def test_a_first_report_that_fails_leaves_nothing_in_the_way(folder, tmp_path, monkeypatch):
+    out = tmp_path / "new"
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "render", lambda _: {"report.html": b"new", "no/folder.tex": b""})
+        with pytest.raises(InvalidInput, match="Cannot write"):
+            write_report(folder.parent, out, [])
+    write_report(folder.parent, out, [])
+    assert (out / "report.html").read_bytes() == (folder / "report.html").read_bytes()
+
+
+def test_what_only_the_earlier_report_had_is_removed(folder, monkeypatch):
+    kept = {"report.html": b"new", "tables/summary-1.tex": b"new", "figures/one.svg": b"new"}
+    (folder / "tables" / "notes.txt").write_text("mine")
+    monkeypatch.setattr(files, "render", lambda _: kept)
+    write_report(folder.parent, folder, [])
+    below = {path.name for part in ("figures", "tables") for path in (folder / part).iterdir()}
+    assert below == {"summary-1.tex", "one.svg", "notes.txt"}
+
+
 def test_other_folders_are_left_alone(folder, tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(InvalidInput, match="not empty and holds no report"):

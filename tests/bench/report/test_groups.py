@@ -13,7 +13,7 @@ from multidraft.bench.report.group import Row, make_groups
 from multidraft.bench.report.load import load_run
 from multidraft.bench.report.measures import MEAN, Measures
 from multidraft.bench.report.sums import sums_of
-from multidraft.bench.report.words import incomplete
+from multidraft.bench.report.words import incomplete, smaller_batches
 from multidraft.errors import InvalidInput
 from tests.bench.report.synthetic import MAX_TOKENS, run_records, write_run
 
@@ -132,6 +132,20 @@ def test_repetitions_and_batches_are_one_unit(tmp_path):
     (group,) = make_groups(load_run(write_run(tmp_path / "2", records)))
     sample = group.samples["humaneval"]
     assert (sample.units, sample.prompts) == (2, 4) and sample.sums["tokens"].tolist() == [[20]] * 2
+
+
+def test_smaller_batches_are_told(tmp_path):
+    batch = replace(CELL, batch=2)
+    records = [
+        replace(_record([[4, 4, 5]], cell, example), block=block)
+        for cell, blocks in ((batch, (0, 0, 1, 1, 2)), (CELL, (3, 4, 5, 6, 7)))
+        for example, block in zip("abcde", blocks, strict=True)
+    ]
+    assert list(smaller_batches(load_run(write_run(tmp_path / "1", records[5:])))) == []
+    assert list(smaller_batches(load_run(write_run(tmp_path / "2", records[:4])))) == []
+    records[0] = replace(records[0], error="The logits hold NaN.")
+    (told,) = smaller_batches(load_run(write_run(tmp_path / "3", records)))
+    assert "Batch 2: 2 of 4 generations had fewer" in told
 
 
 def test_folders_that_are_no_runs(tmp_path):

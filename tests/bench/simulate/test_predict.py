@@ -64,6 +64,7 @@ def test_by_hand(predicted):
         record("token", 1, 2, rounds),
         record("spectr-gbv", 2, 2, rounds, [(4, 1, 2), (5, 1, 2), (1,)]),
         record("lookup+traversal", 2, 2, rounds, [(4,), (1,), (1,)]),
+        record("auto", 0, 0, rounds, [(4, 1, 2), (5, 1, 2), (1,)]),
     )
     assert seconds(prediction, "ar") == {
         "draft": 0.0,
@@ -88,6 +89,12 @@ def test_by_hand(predicted):
         "target": 4.0 + 1.0 + 1.0 + 1.0,
         "verify": 3 * 0.4,
         "other": 0.35 + 0.05 + 0.05,
+    }
+    assert seconds(prediction, "auto") == {  # verified by the default method
+        "draft": 2 * (0.5 + 0.75) + 1.0,
+        "target": 4.0 + 5.0 + 1.0 + 1.0,
+        "verify": 3 * 0.4,
+        "other": 0.35 + 0.45 + 0.05,
     }
     assert prediction.notes == []
     (table,) = Predicted(prediction, "a machine").main

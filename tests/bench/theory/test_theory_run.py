@@ -15,6 +15,7 @@ from filelock import FileLock
 
 from multidraft import load_model
 from multidraft.audit.alphabet import tokens_of
+from multidraft.bench.manifest import list_checksum
 from multidraft.bench.theory import laws
 from multidraft.bench.theory.acceptance import KINDS, acceptance
 from multidraft.bench.theory.laws import laws_along
@@ -172,6 +173,20 @@ def test_whose_texts_are_scored_whole(scored):
 def _prompts_file(path):
     (name,) = json.loads((path / "manifest.json").read_text())["config"]["data"]
     return type(path)(name.removeprefix("file:"))
+
+
+def test_another_list_of_tokens_is_refused(recorded, theory, tmp_path):
+    file = tmp_path / "mine.npz"
+    file.write_bytes(b"a list")
+    manifest = json.loads((recorded / "manifest.json").read_text())
+    manifest["config"]["pairs"][0]["draft_head"] = str(file)
+    manifest["models"][str(file)] = list_checksum(file)
+    (recorded / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(InvalidInput, match="is not a list of tokens"):  # the models are loaded
+        theory(recorded)
+    file.write_bytes(b"another")
+    with pytest.raises(InvalidInput, match="not the list of tokens that the draft of the run had"):
+        theory(recorded)
 
 
 def test_other_models_are_refused(recorded, theory, models):

@@ -9,21 +9,22 @@ import pytest
 
 from multidraft.bench.records import Cell, Record
 from multidraft.bench.report.group import Row
-from multidraft.bench.tune.advice import recommend
+from multidraft.bench.tune.advice import recommend, too_few
 from multidraft.bench.tune.command import generate_command
-from multidraft.bench.tune.figures import Figures
+from multidraft.bench.tune.figures import Figures, least_prompts
 from multidraft.bench.tune.settings import AUTO, PLAIN
 
 FIXED, OTHER = Row("spectr-gbv", 3, 4), Row("hybrid+traversal", 3, 6)
 
 
-def figures(speeds, prompts=8, noise=0.02, noisy=()):
+def figures(speeds, prompts=8, noise=0.02, noisy=(), trial=""):
     """Settings whose speed varies by prompt, all alike, and by chance, some of them much."""
     records = []
     for number in range(prompts):
         base = random.Random(number).uniform(5, 15)
         for row, speed in speeds.items():
-            chance = random.Random(f"{number} {row}").gauss(0, 0.5 if row in noisy else noise)
+            spread = 0.5 if row in noisy else noise
+            chance = random.Random(f"{number} {row}{trial}").gauss(0, spread)
             cell = Cell("pair", "prompts", row.method, row.num_drafts, row.draft_length, 1.0)
             seconds = 64 / (base * speed * math.exp(chance))
             rounds = [[1, 4, 2]] * 32 if row != PLAIN else [[0, 0, 1]] * 64
@@ -49,7 +50,7 @@ def figures(speeds, prompts=8, noise=0.02, noisy=()):
     ],
 )
 def test_recommended(speeds, expected, reason):
-    advice = recommend(figures({PLAIN: 1.0, **speeds}))
+    advice = recommend(figures({PLAIN: 1.0, **speeds}), 8)
     assert advice.row == expected
     assert reason in advice.reason
 
@@ -68,13 +69,35 @@ def test_gains_that_may_be_chance(speeds, noisy, expected, reason):
     [row] = noisy
     ratio = found.ratio(row, PLAIN)
     assert ratio.value > 1.0 > ratio.low
-    advice = recommend(found)
+    advice = recommend(found, 8)
     assert advice.row == expected and reason in advice.reason
 
 
 def test_too_few_prompts():
-    advice = recommend(figures({PLAIN: 1.0, FIXED: 2.0, OTHER: 1.2, AUTO: 1.5}, prompts=4))
-    assert advice.row == PLAIN and "it takes 5" in advice.reason
+    found = figures({PLAIN: 1.0, FIXED: 2.0, OTHER: 1.2, AUTO: 1.5}, prompts=6)
+    assert math.isnan(found.ratio(FIXED, PLAIN).low)
+    stopped, short = recommend(found, 12), recommend(found, 6)
+    assert stopped.row == short.row == PLAIN
+    assert "it takes 7, more --max-time" in stopped.reason
+    assert "give 7 or more (--count 7" in short.reason and "--max-time" not in short.reason
+    assert too_few(8) == "" and "give 8 or more" in too_few(7)
+
+
+@pytest.mark.parametrize("settings", range(1, 9))
+def test_no_fewer_prompts_than_the_level_can_bear(settings):
+    least = least_prompts(settings)
+    assert 2.0**-least <= 0.05 / (2 * settings) < 2.0 ** (1 - least)
+
+
+def test_chance_is_rarely_called_a_gain():
+    """Settings as fast as plain decoding: one is called faster in 5% of cases at most."""
+    wrong, trials = 0, 120
+    for trial in range(trials):
+        found = figures(
+            {PLAIN: 1.0, FIXED: 1.0, OTHER: 1.0, AUTO: 1.0}, prompts=7, noise=0.2, trial=trial
+        )
+        wrong += any(found.faster(row, PLAIN) for row in (FIXED, OTHER, AUTO))
+    assert wrong <= 6
 
 
 def test_more_settings_need_more_evidence():

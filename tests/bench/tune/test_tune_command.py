@@ -17,6 +17,7 @@ from multidraft.bench.tune.contest import Contest
 from multidraft.bench.tune.run import Tuner
 
 PROMPTS = ["The river ran", "Write a list:", "2 + 2 =", "abc abc abc", "Sing", "Who are you?"]
+PROMPTS += ["Once upon", "a, b, c,"]
 
 
 @pytest.fixture
@@ -45,22 +46,25 @@ def noise(pair, tmp_path_factory):
 
 
 def test_table_and_a_command_that_runs(tune, run):
-    code, said, _ = tune("-T", "0.5")
-    assert code == 0
+    code, said, err = tune("-T", "0.5", "--max-length", "200")
+    assert code == 0 and "too few" not in err
     lines = said.splitlines()
     assert lines[0].split()[:4] == ["setting", "K", "L", "predicted"]
     assert {line.split()[0] for line in lines[1:4]} >= {"ar", "auto"}
-    assert "Measured on 6 prompts" in said and max(map(len, lines[:4])) <= 80
+    assert "Measured on 8 prompts" in said and max(map(len, lines[:4])) <= 80
     command = shlex.split(lines[-1])
-    assert command[:2] == ["multidraft", "generate"] and command[-4:-2] == ["--temperature", "0.5"]
+    assert command[:2] == ["multidraft", "generate"] and command[-6:-2] == [
+        *("--temperature", "0.5", "--dtype", "float32"),
+    ]
+    assert command[-2:] == ["--max-length", "200"]
     assert run(*command[1:], "-m", "4", "Hello")[0] == 0
 
 
 def test_json(tune):
-    code, said, _ = tune("--json", "--count", "5", "--raw", "--temperature", "0")
-    assert code == 0
+    code, said, err = tune("--json", "--count", "8", "--raw", "--temperature", "0")
+    assert code == 0 and err.strip() == ""
     found = json.loads(said)
-    assert found["prompts"] == 5 and found["left_out"] == [] and not found["interrupted"]
+    assert found["prompts"] == 8 and found["left_out"] == [] and not found["interrupted"]
     rows = {(s["method"], s["draft_length"]): s for s in found["settings"]}
     assert rows["ar", 0]["speed_up"]["value"] == 1.0
     assert rows["auto", 0]["predicted"]["value"] is None
@@ -69,6 +73,18 @@ def test_json(tune):
     measured = [s for s in found["settings"] if s["tokens_per_second"]["value"] is not None]
     assert 3 <= len(measured) <= 5
     assert "--raw" in found["recommended"]["command"]
+
+
+def test_few_prompts_are_told_of_before_anything_is_measured(tune):
+    code, said, err = tune("--json", "--count", "2")
+    assert code == 0 and "give 8 or more (--count 8" in err
+    recommended = json.loads(said)["recommended"]
+    assert recommended["method"] == "ar" and "(--count " in recommended["reason"]
+
+
+def test_a_longer_context_is_what_it_takes(tune):
+    code, _, err = tune("-m", "30", "--max-length", "40")
+    assert code == 2 and "of 40 tokens" in err and "(--max-length)" in err
 
 
 def test_noise_is_never_recommended(tune, noise):
@@ -100,6 +116,7 @@ def test_ctrl_c(tune, monkeypatch):
         code, said, err = tune()
     assert code == 130 and "Traceback" not in err
     assert "Measured on 3 prompts" in said and "Only 3 prompts measured" in said
+    assert "Too few for intervals" in said
     with monkeypatch.context() as patch:
         press_after(patch, 0)
         code, said, err = tune()

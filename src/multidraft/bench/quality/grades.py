@@ -18,7 +18,7 @@ from multidraft.errors import InvalidInput
 _GRADES = "quality.jsonl"
 _LOCK = ".quality.lock"
 #: Number of the rules by which answers are graded; grades by different ones cannot be compared.
-RULES = 1
+RULES = 2
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 What counts is the first of these that is there, and the last of its kind in the text:
 
-1. the number after ``####``, as in GSM8K's own solutions;
+1. the number right after ``####``, as in GSM8K's own solutions (a Markdown heading, numbered or
+   not, is none);
 2. the number in ``\\boxed{…}``;
 3. the number after "the answer is", in English or the question's language (`PHRASES`);
 4. any number.
@@ -39,6 +40,9 @@ _DECIMAL_COMMA = ("de", "es", "fr", "ru")
 _SIGN = r"(?P<sign>(?<![\w)\]])[-−–])?\s?[$€£¥₹৳฿]?\s?"
 _POINT = re.compile(_SIGN + r"(?P<digits>\d+(?:,\d+)*(?:\.\d+)?|\.\d+)")
 _COMMA = re.compile(_SIGN + r"(?P<digits>\d+(?:[.,\u00a0\u202f]\d+| \d{3}(?!\d))*)")
+# Signs, a currency and markup may stand between. "#### 2. Add them" is the heading of a step.
+_AFTER = r"(?:[^\w\n]|_)*"
+_HASHES = rf"(?<!#)####(?!#)(?!{_AFTER}\d+[.):][*_]*[^\S\n]+\S)({_AFTER}\d[^\n]*)"
 _BOXED = r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}"
 
 
@@ -51,7 +55,7 @@ def final_number(text: str, language: str = "en") -> Decimal | None:
     """
     text = text.replace("{,}", ",").replace("\\$", "$").replace("\\,", "")
     phrase = rf"(?:{re.escape(PHRASES[language])}|{re.escape(PHRASES['en'])})(?=([^\n]*))"
-    for pattern in (r"####([^\n]*)", _BOXED, phrase):
+    for pattern in (_HASHES, _BOXED, phrase):
         for stated in reversed(re.findall(pattern, text, re.IGNORECASE)):
             if found := _numbers(stated.rpartition("=")[2], language):
                 return found[0]

@@ -15,8 +15,8 @@ def code_of(text: str, name: str) -> tuple[str, bool]:
     """The code in an answer, and whether it was finished, that is, something came after it.
 
     Of an answer with fenced blocks it is the first that defines the function, else the first. An
-    answer without them is code itself: a whole module if it defines the function, else the rest of
-    the function's body.
+    answer without them is code itself: a whole module if it defines the function and does not begin
+    with an indented line, else the rest of the function's body.
 
     Args:
         text: the answer.
@@ -26,7 +26,7 @@ def code_of(text: str, name: str) -> tuple[str, bool]:
     if blocks:
         block = next((each for each in blocks if _defines(each[1], name)), blocks[0])
         return block[1], block[0].endswith("```")
-    if _defines(text, name):
+    if _defines(text, name) and not _indented(text):
         return text, False
     ends = [at for end in _ENDS if (at := text.find(end)) >= 0]
     return text[: min(ends, default=len(text))], bool(ends)
@@ -43,10 +43,14 @@ def make_program(prompt: str, code: str, name: str, test: str) -> str:
         before = re.split(rf"^def {re.escape(name)}\b", prompt, flags=re.MULTILINE)[0]
         answer = before + code
     else:
-        first = next((line for line in code.splitlines() if line.strip()), "")
-        indented = first.startswith((" ", "\t"))
-        answer = prompt + (code if indented else textwrap.indent(code, "    "))
+        answer = prompt + (code if _indented(code) else textwrap.indent(code, "    "))
     return f"{answer}\n\n{test}\n\ncheck({name})\n"
+
+
+def _indented(code: str) -> bool:
+    """Whether its first line that is not blank is."""
+    first = next((line for line in code.splitlines() if line.strip()), "")
+    return first.startswith((" ", "\t"))
 
 
 def _defines(code: str, name: str) -> bool:

@@ -27,7 +27,7 @@ from multidraft.bench.report.quality import (
 from multidraft.bench.report.table import Table
 from multidraft.bench.report.theory import theories
 from multidraft.bench.report.theory_parts import theory_curves, theory_tables, theory_words
-from multidraft.bench.report.words import incomplete, rule, verdicts
+from multidraft.bench.report.words import incomplete, rule, smaller_batches, verdicts
 from multidraft.errors import InvalidInput
 
 
@@ -186,7 +186,8 @@ def _how(run: Run, groups: Sequence[Group]) -> Section:
                 "Tokens/s: tokens over all wall-clock seconds, prefill included. Speed-up: "
                 "tokens/s over those of plain decoding (ar) on the same prompts.",
                 "Each figure is a ratio of sums over prompts; the mean over data sets gives each "
-                "of them the same weight.",
+                "of them the same weight. Of speeds (tokens/s, speed-up, speed ratio) it is the "
+                "geometric mean, so that it is the same ratio whichever method is below.",
             ],
             "Statistics": [
                 f"Intervals: 95%, from {RESAMPLES:,} resamples of whole prompts within each data "
@@ -196,7 +197,7 @@ def _how(run: Run, groups: Sequence[Group]) -> Section:
                 "the logarithm of tokens/s), two-sided. They give each prompt the same weight.",
             ],
             "Left out": [*_failures(run), *incomplete(groups)] or ["Nothing."],
-            "The run": _facts(run),
+            "The run": [*_facts(run), *smaller_batches(run)],
         },
     )
 

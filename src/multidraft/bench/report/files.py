@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from multidraft.bench.report.document import make_document
@@ -13,6 +14,8 @@ from multidraft.errors import InvalidInput
 
 #: The page of a report, and of a prediction: neither is written over the other.
 PAGE, PREDICTION = "report.html", "predicted.html"
+#: What is written below it, and in which kinds of files.
+_FOLDERS = {"figures": (".svg", ".pdf"), "tables": (".tex",)}
 
 
 def write_report(run: Path, out: Path, baselines: list[str], margin: float = MARGIN) -> list[str]:
@@ -20,7 +23,8 @@ def write_report(run: Path, out: Path, baselines: list[str], margin: float = MAR
 
     Args:
         run: the run folder.
-        out: a new or empty folder, or one with an earlier report, whose files are replaced.
+        out: a new or empty folder, or one with an earlier report, whose files are replaced;
+            figures and tables that only that one had are removed.
         baselines, margin: see `make_document`.
 
     Returns:
@@ -62,16 +66,29 @@ def write_files(out: Path, files: Mapping[str, bytes], page: str = PAGE) -> list
 
 
 def _write(out: Path, files: Mapping[str, bytes], page: str) -> None:
-    (out / "figures").mkdir(parents=True, exist_ok=True)
-    (out / "tables").mkdir(exist_ok=True)
     new = {name: out / f"{name}.new" for name in files}
     try:
+        for folder in _FOLDERS:
+            (out / folder).mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             new[name].write_bytes(content)
         # Only now does anything of an earlier report go; the page first, so that a folder in which
         # this was cut short is still known for a report's.
         for name in sorted(files, key=lambda name: name != page):
             new[name].replace(out / name)
+        for path in _written_in(out):
+            if path.relative_to(out).as_posix() not in files:
+                path.unlink()
     finally:
         for path in new.values():
             path.unlink(missing_ok=True)
+        for folder in _FOLDERS:  # where nothing came of it, the next time finds `out` empty
+            with suppress(OSError):  # it is not empty, or never was there
+                (out / folder).rmdir()
+
+
+def _written_in(out: Path) -> Iterator[Path]:
+    """The files below a report's folder that are of the kinds that reports write there."""
+    for folder, kinds in _FOLDERS.items():
+        for kind in kinds:
+            yield from (out / folder).glob(f"*{kind}")

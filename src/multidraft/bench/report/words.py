@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 
 from multidraft.bench.report.comparisons import LEVEL, SPEED, Comparison
 from multidraft.bench.report.group import Group
+from multidraft.bench.report.load import Run
 from multidraft.bench.report.measures import MEAN
 
 
@@ -62,6 +63,19 @@ def incomplete(groups: Sequence[Group]) -> list[str]:
             if not sample.units:
                 found.append(f"{group}, {dataset}: no prompt was decoded by every method.")
     return found
+
+
+def smaller_batches(run: Run) -> Iterator[str]:
+    """Sentences on generations that were decoded with fewer beside them than their cell says."""
+    together = Counter((r.cell, r.block, r.repetition) for r in run.records)
+    for batch in sorted({cell.batch for cell, _, _ in together} - {1}):
+        counts = [n for (cell, _, _), n in together.items() if cell.batch == batch]
+        fewer = sum(n for n in counts if n < batch)
+        if fewer:
+            yield (
+                f"Batch {batch}: {fewer} of {sum(counts)} generations had fewer beside them, at "
+                "the end of a data set or beside prompts that failed."
+            )
 
 
 def _direction(c: Comparison) -> str:

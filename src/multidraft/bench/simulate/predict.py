@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from multidraft.bench.methods import PLAIN, parse_method
+from multidraft.bench.methods import AUTO, PLAIN, parse_method
 from multidraft.bench.records import Record
 from multidraft.bench.report.load import Run
 from multidraft.bench.simulate.calls import calls_of
 from multidraft.bench.simulate.costs import CostTable
+from multidraft.engine.decoder import DEFAULT_VERIFIER
 from multidraft.engine.stats import PHASES
 from multidraft.errors import InvalidInput
 
@@ -86,7 +87,7 @@ class _Clock:
 
     def timed(self, record: Record) -> Record:
         costs, method = self._costs, parse_method(record.cell.method)
-        verifier = method.verifier or PLAIN
+        verifier = DEFAULT_VERIFIER if method.name == AUTO else method.verifier or PLAIN
         verify = costs.of_verifier("verify", verifier)
         other = costs.of_verifier("other", verifier)
         seconds = dict.fromkeys(PHASES, 0.0)

@@ -11,7 +11,7 @@ from typing import Protocol
 from multidraft.bench.config import Config, Pair, make_config
 from multidraft.bench.data import Example, choose, fingerprint, load_examples
 from multidraft.bench.folder import read_manifest, read_records
-from multidraft.bench.manifest import checksums
+from multidraft.bench.manifest import checksums, list_checksum
 from multidraft.bench.pair import load_pair
 from multidraft.bench.prompts import uses_chat
 from multidraft.bench.records import Record
@@ -140,6 +140,13 @@ def _check_model(name: str, recorded: Mapping[str, str]) -> None:
             )
 
 
+def _check_list(file: Path, recorded: Mapping[str, str]) -> None:
+    if list_checksum(file) != recorded:
+        raise InvalidInput(
+            f"{file} is not the list of tokens that the draft of the run had; put that one back."
+        )
+
+
 class _Scorer:
     """One pair, loaded as the run had it."""
 
@@ -156,6 +163,8 @@ class _Scorer:
         self._most = max(MOST_DRAFTS, *config.num_drafts)
         for name in pair.models:
             _check_model(name, recorded[name])
+        if pair.head_list is not None:
+            _check_list(pair.head_list, recorded.get(str(pair.head_list), {}))
         self._target, draft = load_pair(config, pair, slots=1)
         assert draft is not None
         self._draft = draft

@@ -8,7 +8,8 @@ from multidraft.bench.report.group import Row
 from multidraft.bench.tune.predict import Prediction
 from multidraft.bench.tune.settings import PLAIN
 
-_MOST = 3  # each takes about as long as plain decoding
+#: Settings measured beside plain decoding and auto.
+MOST_CHOSEN = 3  # each takes about as long as plain decoding
 _LEAST = 0.8  # of plain decoding's speed: predictions may be wrong by more than that is off
 
 
@@ -25,6 +26,6 @@ def promising(predicted: Mapping[Row, Prediction]) -> list[Row]:
     for row in sorted(speeds, key=lambda row: -speeds[row]):
         if row != PLAIN:
             best.setdefault(row.method, row)
-    ranked = list(best.values())
+    ranked = list(best.values())[:MOST_CHOSEN]
     far_behind = _LEAST * speeds[PLAIN]
-    return [row for i, row in enumerate(ranked[:_MOST]) if i == 0 or speeds[row] >= far_behind]
+    return [row for i, row in enumerate(ranked) if i == 0 or speeds[row] >= far_behind]

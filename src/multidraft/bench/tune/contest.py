@@ -6,13 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
 from multidraft.bench.methods import parse_method
-from multidraft.bench.ours import EngineContestant
+from multidraft.bench.ours import EngineContestant, warm_up
 from multidraft.bench.records import Cell, Record
 from multidraft.bench.report.group import Row
 from multidraft.models import LanguageModel
 from multidraft.sampling import SamplingParams
-
-_WARM_UP_TOKENS = 8  # the first rounds of a method pay for memory and kernels
 
 #: Told of what is being done now.
 Told = Callable[[str], None]
@@ -83,8 +81,7 @@ class Contest:
     ) -> Record | None:
         contestant = self._contestants[row]
         if row not in self._warm:
-            short = replace(params, max_tokens=min(_WARM_UP_TOKENS, params.max_tokens))
-            if contestant.decode([prompt], [short], stop) is None:
+            if warm_up(contestant, [prompt], [params], stop) is None:
                 return None
             self._warm.add(row)
         outcomes = contestant.decode([prompt], [params], stop)

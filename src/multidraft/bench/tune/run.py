@@ -31,12 +31,19 @@ class Tuning:
         chosen: the settings that are measured besides plain decoding and auto.
         figures: of the prompts that every one of them has decoded; None before the first.
         failed: why prompts were left out, by their number.
+        given: prompts there were.
     """
 
     predicted: dict[Row, Prediction] = field(default_factory=dict)
     chosen: list[Row] = field(default_factory=list)
     figures: Figures | None = None
     failed: dict[int, str] = field(default_factory=dict)
+    given: int = 0
+
+    @property
+    def usable(self) -> int:
+        """Prompts to measure on, as far as is known."""
+        return self.given - len(self.failed)
 
 
 class Timer:
@@ -83,7 +90,7 @@ class Tuner:
         self._target, self._draft = target, draft
         self._prompts, self._params = prompts, params
         self._timer, self._told = timer, told
-        self._found = Tuning()
+        self._found = Tuning(given=len(prompts))
 
     def run(self) -> Tuning:
         """All of it, or what was done when the time was over.

@@ -68,9 +68,12 @@ def notes(found: Tuning) -> list[str]:
     if found.figures is None:
         said.append("No prompt was measured; what is predicted is a guess.")
     else:
+        intervals = "95% intervals, for all settings together."
+        if found.figures.prompts < found.figures.least:
+            intervals = "Too few for intervals."
         said.append(
-            f"Measured on {found.figures.prompts} prompts, each by every setting in turn. 95% "
-            "intervals, for all settings together. * the fastest."
+            f"Measured on {found.figures.prompts} prompts, each by every setting in turn. "
+            f"{intervals} * the fastest."
         )
     if found.failed:
         first = next(iter(found.failed.values()))
