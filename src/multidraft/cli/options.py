@@ -51,5 +51,7 @@ RunDraftDtype = Annotated[
     str | None,
     typer.Option(help="As --dtype; or int4: four bits a weight, on CPUs.  [the target's]"),
 ]
-Device = Annotated[str | None, typer.Option(help="A torch device.  [a GPU where there is one]")]
+Device = Annotated[
+    str | None, typer.Option(help="A torch device.  [a CUDA GPU where there is one]")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]

@@ -77,7 +77,7 @@ def _widest_union(draft: LanguageModel | None) -> UnionDrafter:
 
 #: K independent drafts, where no other drafter is named.
 MODEL = Proposer(_from_model, lambda draft: _from_model(draft, 3, 12), "iid")
-#: The others; each gets at most K * L nodes.
+#: The others; each gets at most K * L nodes, union at least two.
 DRAFTERS = {
     "hybrid": Proposer(_hybrid, _widest_hybrid, "any"),
     "lookup": Proposer(_lookup, _widest_lookup, "any", needs_draft=False),

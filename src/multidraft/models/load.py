@@ -49,7 +49,7 @@ def load_model(
         name: a model known by name, a Hugging Face repository, or a local folder or file.
         dtype: ``float32``, ``bfloat16``, ``float16``, the torch dtype, or ``auto``: bfloat16 where
             the device computes it natively, else float32.
-        device: any torch device; a GPU if there is one, else the CPU, when None.
+        device: any torch device; a CUDA GPU if there is one, else the CPU, when None.
         max_length: the most positions of one sequence; the model's context, but at most 4096, when
             None.
         slots: sequences held at once.
@@ -125,7 +125,7 @@ def _has_fast_bfloat16(device: torch.device) -> bool:
 
 
 def resolve_device(device: str | torch.device | None) -> torch.device:
-    """The torch device for a name, a GPU where there is one for None.
+    """The torch device for a name, a CUDA GPU where there is one for None.
 
     Raises:
         InvalidInput: it is not available.
