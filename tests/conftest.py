@@ -7,6 +7,7 @@ code; `make test-all` draws new ones.
 import os
 import signal
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -20,3 +21,14 @@ def pytest_configure() -> None:
     processes whose interruption is tested."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def costs_of_their_own(tmp_path_factory):
+    """Controllers measure anew: what earlier runs of the tests found would steer these."""
+    from multidraft.engine.control import costs
+
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("cache")
+        patch.setattr(costs, "cache_folder", lambda: folder)
+        yield

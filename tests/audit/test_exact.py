@@ -58,6 +58,14 @@ def test_random_laws(name, case):
     assert analyse(name, *case).max_error < EXACT
 
 
+@pytest.mark.parametrize(("num_drafts", "draft_length"), [(5, 1), (8, 1), (4, 2)])
+@pytest.mark.parametrize("name", VERIFIERS)
+def test_many_drafts(name, num_drafts, draft_length):
+    rng = np.random.default_rng(num_drafts)
+    target, draft = (random_laws(rng, 2, draft_length, 0.0) for _ in range(2))
+    assert analyse(name, target, draft, num_drafts, draft_length).max_error < EXACT
+
+
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["name"])
 def test_multipath_with_unlikely_tokens_in_another_order(case, monkeypatch):
     """As lossless, but it accepts less or as much."""

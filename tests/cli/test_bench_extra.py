@@ -34,5 +34,5 @@ def test_a_missing_package_is_told_in_one_line(run, monkeypatch, command, packag
     )
     code, said, err = run(*command)
     assert (code, said) == (2, "")
-    assert "more packages: pip install 'multidraft[bench]'" in err
+    assert "more packages: pip install '.[bench]'" in err
     assert len(err.strip().splitlines()) == 1

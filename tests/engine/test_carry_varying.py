@@ -15,13 +15,11 @@ import torch
 from scipy import stats
 
 from multidraft import Decoder, FunctionModel, SamplingParams
-from multidraft.audit.exact import outcomes
 from multidraft.draft import ModelDrafter
 from multidraft.draft.base import DraftRequest
-from multidraft.engine.laws import TargetLaws, extension_of
-from multidraft.sampling import Warper
 from multidraft.verify import VERIFIERS, get_verifier
 from tests.audit.test_exact import dropping_the_carry, variant
+from tests.engine.enumerated import enumerate_output
 from tests.engine.markov import Pair, markov, p_value, random_pair
 from tests.engine.speaking import speaking
 
@@ -160,41 +158,6 @@ def whole_sequences(results, laws: np.ndarray, tokens: int) -> float:
 # ------------------------------------------------------------ exactly, by enumeration
 
 
-def enumerate_output(
-    target, drafter, verifier, params: SamplingParams, prompt: list[int], tokens: int
-) -> dict[tuple[int, ...], float]:
-    """The exact law of a whole output of ``tokens``, each round as the engine runs it."""
-    verifier = get_verifier(verifier)
-
-    def decode(chance) -> tuple[int, ...]:
-        handle = drafter.open(prompt, params, target.vocab_size)
-        slot = target.open()
-        try:
-            warper, output, carry = Warper(params, prompt, target.vocab_size), [], ()
-            target.prefill(slot, prompt[:-1])
-            while len(output) < tokens:
-                left = max((entry.left for entry in carry), default=0)
-                length = min(drafter.draft_length, tokens - len(output) - 1)
-                request = DraftRequest(handle, [*prompt, *output], length, left, chance)
-                (tree,) = drafter.propose([request])
-                (rows,) = target.extend([extension_of(slot, tree)])
-                verdict = verifier(tree, TargetLaws(rows, warper, tree), chance, carry)
-                for token in (*(tree.tokens[n] for n in verdict.path), verdict.token):
-                    output.append(token)
-                    warper.append(token)
-                carry = verdict.carry
-                target.commit(slot, [0, *verdict.path])
-            return tuple(output)
-        finally:
-            target.close(slot)
-            drafter.close(handle)
-
-    law: Counter[tuple[int, ...]] = Counter()
-    for probability, output in outcomes(decode):
-        law[output] += probability
-    return law
-
-
 def exact_law(laws: np.ndarray, params: SamplingParams, prompt: list[int], tokens: int):
     """Penalties, temperature and truncation once more, by counting; every output's probability."""
     law: dict[tuple[int, ...], float] = {(): 1.0}
@@ -242,7 +205,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", VERIFIERS)
 def test_exact_law_of_an_output(name, case, vocab_size):
-    """Rounds that shorten, a carry that lives on, penalties that change with every token."""
+    """Of the engine: rounds that shorten, a carry that lives on, penalties by what came."""
     params, temperature = CASES[case]
     pair = random_pair(seed=25, vocab_size=3 if "-" in case else vocab_size, mix=0.3)
     prompt, tokens = [1, 0], 3
@@ -254,6 +217,18 @@ def test_exact_law_of_an_output(name, case, vocab_size):
     assert max(abs(law[k] - p) for k, p in expected.items()) < 1e-9
     if "-" in case:  # something was cut off, and not all but one token
         assert 3 < len(expected) < 3**tokens
+
+
+@pytest.mark.parametrize("name", [*GREEDY, "traversal"])
+@pytest.mark.parametrize("lengths", [(2, 0, 1, 0), (0, 2, 0)])
+def test_exact_law_where_some_rounds_draft_nothing(name, lengths):
+    """As a controller has it."""
+    pair = random_pair(seed=25, vocab_size=2, mix=0.3)
+    drafts = 1 if VERIFIERS[name].drafts == "one" else 2
+    drafter = Varying(ModelDrafter(markov(pair.draft), drafts, 2), lengths)
+    law = enumerate_output(markov(pair.target), drafter, name, SamplingParams(), [1], 4)
+    expected = exact_law(pair.target, SamplingParams(), [1], 4)
+    assert max(abs(law[k] - p) for k, p in expected.items()) < 1e-12
 
 
 def test_enumeration_sees_a_dropped_carry():

@@ -21,7 +21,7 @@ def check_plot(file: Path) -> None:
         from matplotlib.figure import Figure
     except ImportError:
         raise InvalidInput(
-            "--plot needs matplotlib; install it with: pip install 'multidraft[audit]'"
+            "--plot needs matplotlib; install it with: pip install '.[audit]'"
         ) from None
     kinds = FigureCanvasAgg(Figure()).get_supported_filetypes()
     if file.suffix.lstrip(".").lower() not in kinds:

@@ -77,7 +77,7 @@ audit = typer.Typer(
 @audit.callback()
 def needs_extra() -> None:
     if importlib.util.find_spec("scipy") is None:
-        raise InvalidInput("`audit` needs more packages: pip install 'multidraft[audit]'")
+        raise InvalidInput("`audit` needs more packages: pip install '.[audit]'")
 
 
 def engine(

@@ -14,4 +14,4 @@ _BENCH = ("jinja2", "matplotlib", "psutil", "scipy", "yaml")
 def needs_bench(command: str) -> None:
     """Raises InvalidInput where a package is missing that a command takes from the extra."""
     if any(importlib.util.find_spec(name) is None for name in _BENCH):
-        raise InvalidInput(f"`{command}` needs more packages: pip install 'multidraft[bench]'")
+        raise InvalidInput(f"`{command}` needs more packages: pip install '.[bench]'")

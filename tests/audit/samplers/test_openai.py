@@ -141,7 +141,10 @@ def test_what_the_server_says_is_one_line(
         sampler.sample(requests(8))
 
 
-def test_a_server_that_is_not_there(setting: MakeSetting, requests: MakeRequests) -> None:
+def test_a_server_that_is_not_there(
+    setting: MakeSetting, requests: MakeRequests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from multidraft.audit.samplers import ProcessPool, open_sampler
@@ -31,10 +31,7 @@ def open_program(setting: MakeSetting, tmp_path: Path):  # type: ignore[no-untyp
 
 def children() -> set[int]:
     """Processes this one started and has not reaped."""
-    with subprocess.Popen(["ps", "-A", "-o", "pid=,ppid="], stdout=subprocess.PIPE) as ps:
-        assert ps.stdout is not None
-        pairs = [tuple(map(int, line.split())) for line in ps.stdout]
-    return {pid for pid, parent in pairs if parent == os.getpid()} - {ps.pid}
+    return {child.pid for child in psutil.Process().children()}
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -154,8 +151,10 @@ def test_interruption_kills_at_once_even_grandchildren(  # type: ignore[no-untyp
 
 def _runs(pid: int) -> bool:
     """Whether a process runs; one that is dead but not yet reaped by its parent does not."""
-    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
-    return listed.stdout.strip()[:1] not in ("", "Z")
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_workers_of_our_own(setting: MakeSetting, requests: MakeRequests) -> None:

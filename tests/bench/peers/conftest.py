@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 
+import psutil
 import pytest
 
 from tests.bench.conftest import bench, pair, prompts
@@ -115,6 +114,4 @@ class Vllm:
 
 def children():
     """Processes this one started and has not reaped."""
-    with subprocess.Popen(["ps", "-A", "-o", "pid=,ppid="], stdout=subprocess.PIPE) as ps:
-        pairs = [tuple(map(int, line.split())) for line in ps.stdout]
-    return {pid for pid, parent in pairs if parent == os.getpid()} - {ps.pid}
+    return {child.pid for child in psutil.Process().children()}

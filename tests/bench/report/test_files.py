@@ -141,7 +141,8 @@ def test_a_first_report_that_fails_leaves_nothing_in_the_way(folder, tmp_path, m
     assert (out / "report.html").read_bytes() == (folder / "report.html").read_bytes()
 
 
-def test_what_only_the_earlier_report_had_is_removed(folder, monkeypatch):
+def test_what_only_the_earlier_report_had_is_removed(folder, monkeypatch, tmp_path):
+    folder = shutil.copytree(folder.parent, tmp_path / "run") / "report"
     kept = {"report.html": b"new", "tables/summary-1.tex": b"new", "figures/one.svg": b"new"}
     (folder / "tables" / "notes.txt").write_text("mine")
     monkeypatch.setattr(files, "render", lambda _: kept)

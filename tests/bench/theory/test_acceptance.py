@@ -54,6 +54,7 @@ def test_verifiers_accept_what_the_formula_says(verifier, vocab_size, most, seed
     for k in range(1, most + 1):
         report = analyse(verifier, target, draft, k, 1)
         assert found[k - 1] == pytest.approx(report.expected_accepted, abs=EXACT)
+        assert report.max_error < EXACT
 
 
 @pytest.mark.parametrize("seed", range(4))

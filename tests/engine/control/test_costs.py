@@ -87,7 +87,7 @@ def tiny_model(slots: int = 1) -> TransformersModel:
 
 
 def test_kept_for_models_on_disk(monkeypatch, tmp_path):
-    monkeypatch.setenv("MULTIDRAFT_CACHE", str(tmp_path))
+    monkeypatch.setattr(costs_module, "cache_folder", lambda: tmp_path)
     monkeypatch.setattr(costs_module, "_timed", lambda model, slot, rows: 0.1 * rows)
     model = tiny_model()
     assert costs_of(model, None).target(16) == pytest.approx(1.6)

@@ -8,15 +8,15 @@ from dataclasses import replace
 from multidraft._version import __version__
 from multidraft.audit.samplers.answers import checked, split
 from multidraft.audit.setting import Answer, Request, Setting
-from multidraft.draft.named import DRAFTERS, MODEL
+from multidraft.draft.named import DRAFTERS, MODEL, widest
 from multidraft.engine import Decoder
 from multidraft.engine.decoder import DEFAULT_VERIFIER
 from multidraft.errors import AuditError, InvalidInput, MultidraftError
 from multidraft.models import load_model
 from multidraft.verify import VERIFIERS, get_verifier
 
-#: Plain decoding, in place of a verifier's name.
-PLAIN = "ar"
+#: Plain decoding, and what the controller chooses, in place of a verifier's name.
+PLAIN, AUTO = "ar", "auto"
 
 
 class DecoderSampler:
@@ -57,8 +57,8 @@ class MultidraftSampler(DecoderSampler):
 
     Args:
         setting: models and how to sample.
-        mode: a verifier, "DRAFTER+VERIFIER" (see `multidraft.draft.named`), or "ar" for plain
-            decoding.
+        mode: a verifier, "DRAFTER+VERIFIER" (see `multidraft.draft.named`), "ar" for plain
+            decoding, or "auto" for trees as large as the controller chooses, whatever K and L are.
 
     Raises:
         InvalidInput: an unknown verifier, no draft for one, or models that do not fit.
@@ -69,17 +69,20 @@ class MultidraftSampler(DecoderSampler):
         target = load_model(setting.target, dtype="float32", slots=setting.batch)
         shape, decoder = mode, Decoder(target)
         if mode != PLAIN:
-            name, _, verifier = mode.rpartition("+")
-            proposer = DRAFTERS[name] if name else MODEL
+            name, _, verifier = (DEFAULT_VERIFIER if mode == AUTO else mode).rpartition("+")
+            proposer, takes = DRAFTERS[name] if name else MODEL, get_verifier(verifier).drafts
             draft = None
             if proposer.needs_draft:
                 if setting.draft is None:
                     raise InvalidInput(f"{mode!r} needs a draft model.")
                 draft = load_model(setting.draft, dtype="float32", slots=setting.batch)
-            num_drafts = 1 if get_verifier(verifier).drafts == "one" else setting.num_drafts
-            drafter = proposer.make(draft, num_drafts, setting.draft_length)
-            decoder = Decoder(target, drafter, verifier)
-            shape = f"{mode}, K {num_drafts}, L {setting.draft_length}"
+            if mode == AUTO:
+                decoder = Decoder(target, widest(draft, takes), verifier, controller="auto")
+            else:
+                num_drafts = 1 if takes == "one" else setting.num_drafts
+                drafter = proposer.make(draft, num_drafts, setting.draft_length)
+                decoder = Decoder(target, drafter, verifier)
+                shape = f"{mode}, K {num_drafts}, L {setting.draft_length}"
         super().__init__(decoder, setting, f"multidraft {__version__}, {shape}")
 
 
@@ -95,6 +98,7 @@ MODES = tuple(
                 for verifier in VERIFIERS.values()
                 if verifier.drafts == "any"
             ),
+            AUTO,
             PLAIN,
         ]
     )

@@ -30,8 +30,7 @@ def rows_from_hub(data: HubData) -> Iterator[Row]:
         import datasets
     except ImportError:
         raise InvalidInput(
-            "Data sets from the hub need more packages: pip install 'multidraft[bench]', or give "
-            "--data-dir."
+            "Data sets from the hub need more packages: pip install '.[bench]', or give --data-dir."
         ) from None
     try:
         table = datasets.load_dataset(
