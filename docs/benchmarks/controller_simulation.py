@@ -121,7 +121,7 @@ class Clock:
         if rows:
             before = len(only.sequence.prompt) + len(only.sequence.output) - only.kept
             rows[0] += before - self._seen.get(only.sequence, 0) - 1
-            self._seen[only.sequence] = before
+            self._seen[only.sequence] = before + min(only.accepted, len(rows) - 1)
         drafting, scoring = sum(map(self._draft, rows)), self._target(len(only.tree))
         self.seconds += drafting + scoring
         if self._inner is not None:

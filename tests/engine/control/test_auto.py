@@ -143,6 +143,83 @@ def test_it_notices_that_the_text_has_changed(name):
 
 
 @pytest.mark.parametrize("name", ["hybrid", "chain", "gbv"])
+def test_good_times_are_no_licence_for_bad_ones(name):
+    """The first half of the states is predicted well, for long; the second badly."""
+    size = 8
+    laws = peaked_pair(1.0, size).target
+    target, draft = np.zeros((2 * size, 2 * size)), np.zeros((2 * size, 2 * size))
+    target[:size, :size], target[size:, size:] = laws, laws
+    draft[:size, :size], draft[size:, size:] = laws, laws[::-1]
+    target[:size, size] += 1 / 3000
+    target /= target.sum(1, keepdims=True)
+    result, machine = run(name, Pair(target, draft), tokens=6000, seed=2)
+    change = next(i for i, token in enumerate(result.token_ids) if token >= size)
+    assert 1500 < change < 5500
+    tokens, seconds = seconds_after(machine, change + 100)
+    assert tokens * TARGET(1) / seconds > 0.96
+
+
+@pytest.mark.parametrize("name", ["hybrid", "chain", "gbv"])
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_a_machine_that_changes_its_pace(name, factor):
+    """A bad draft does not look good because calls take another time than they did."""
+    verifier, make = DRAFTERS[name]
+    pair = peaked_pair(0.0)
+    drafter = make(markov(pair.draft))
+    machine = Machine(drafter, pace=lambda tokens: factor if tokens > 1000 else 1.0)
+    decoder = Decoder(markov(pair.target), drafter, verifier, controller=machine)
+    decoder.generate([[0]], SamplingParams(max_tokens=1500, seed=1))
+    tokens, seconds = seconds_after(machine, 1000)
+    assert tokens * factor * TARGET(1) / seconds > 0.96
+
+
+@pytest.mark.parametrize("number", [3, 30])
+def test_a_pause_in_verification(number):
+    """Is no reason to stop drafting."""
+    verifier, make = DRAFTERS["hybrid"]
+    pair = peaked_pair(1.0)
+    drafter = make(markov(pair.draft))
+    machine = Machine(drafter, verifying=lambda n: 100.0 if n == number else 0.01)
+    decoder = Decoder(markov(pair.target), drafter, verifier, controller=machine)
+    decoder.generate([[0]], SamplingParams(max_tokens=600, seed=1))
+    tokens, seconds = seconds_after(machine, 150)
+    assert tokens * TARGET(1) / seconds > 1.5
+
+
+def test_a_batch_times_no_more_plain_steps_than_one():
+    verifier, make = DRAFTERS["chain"]
+    pair = peaked_pair(0.75)
+    drafter = make(markov(pair.draft, 16))
+    machine = Machine(drafter, Curve.of({1: 1.0, 64: 1.02}), Curve.of({1: 0.3, 64: 0.31}))
+    decoder = Decoder(markov(pair.target, 16), drafter, verifier, controller=machine)
+    results = decoder.generate([[0]] * 16, SamplingParams(max_tokens=200, seed=1))
+    reasons = [choice.reason for result in results for choice in result.choices]
+    assert reasons.count("timing a plain step") < 0.1 * len(reasons)
+
+
+def test_a_batch_in_which_few_positions_are_free():
+    """Short drafts pay, though trees of the usual size would not."""
+    verifier, make = DRAFTERS["chain"]
+    pair = peaked_pair(0.6)
+    target = Curve.of({1: 1.0, 8: 1.1, 16: 1.3, 32: 2.0, 64: 4.0})
+    drafter = make(markov(pair.draft, 4))
+    machine = Machine(drafter, target, Curve.of({1: 0.15, 4: 0.2, 16: 0.5}))
+    decoder = Decoder(markov(pair.target, 4), drafter, verifier, controller=machine)
+    decoder.generate([[0]] * 4, SamplingParams(max_tokens=600, seed=1))
+    assert 600 * target(4) / machine.seconds > 1.02
+
+
+def test_tokens_that_the_draft_has_read_are_not_read_again():
+    verifier, make = DRAFTERS["chain"]
+    pair = peaked_pair(1.0)
+    drafter, curve = make(markov(pair.draft)), Curve.of({1: 0.1, 2: 0.12, 4: 0.3, 16: 1.0})
+    machine = Machine(drafter, draft=curve)
+    decoder = Decoder(markov(pair.target), drafter, verifier, controller=machine)
+    decoder.generate([[0]], SamplingParams(max_tokens=600, seed=1))
+    assert machine._costs.draft(1) == pytest.approx(0.1, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["hybrid", "chain", "gbv"])
 def test_reading_the_prompt_must_pay_within_an_answer(name):
     """A draft that is always right, but takes as long to read the prompt as ten plain steps."""
     law, (verifier, make) = np.roll(np.eye(400), 1, axis=1), DRAFTERS[name]

@@ -114,3 +114,15 @@ def test_a_plain_step_has_an_estimate_of_its_own():
     for _ in range(100):  # all calls of a machine that gets slower are slower
         costs.observe(1, 8, 4.0, [], 0.0)
     assert costs.plain(1) == pytest.approx(1.6, rel=0.1)
+
+
+def test_plain_steps_tell_the_pace_of_other_calls():
+    """Once: a machine that halves its speed is not taken for one of a quarter."""
+    costs = Costs(Curve.of({1: 1.0, 8: 2.0}), Curve.constant(0.3))
+    costs.observe(1, 1, 1.0, [], 0.0)
+    for _ in range(100):
+        costs.observe(1, 1, 2.0, [], 0.0)
+    assert (costs.target(8), costs.draft(1)) == pytest.approx((4.0, 0.6), rel=0.02)
+    for _ in range(30):
+        costs.observe(1, 8, 4.0, [1], 0.6)
+    assert (costs.plain(1), costs.target(8)) == pytest.approx((2.0, 4.0), rel=0.02)

@@ -109,9 +109,13 @@ def test_acceptance():
 
 def test_best_length():
     record = tried(*[(6, 3), (6, 2)] * 50)  # 5 of 7 tokens
-    length, gain = best_length(record, Record(), 6, price=0.3, carried=0.0)
+    length, gain = best_length(record, Record(), 6, price=lambda _: 0.3, carried=0.0)
     assert length == 3 and gain > 0
-    assert best_length(record, Record(), 2, price=0.3, carried=0.0)[0] == 2
-    assert best_length(record, Record(), 6, price=2.0, carried=0.0) == (0, 0.0)
+    assert best_length(record, Record(), 2, price=lambda _: 0.3, carried=0.0)[0] == 2
+    assert best_length(record, Record(), 6, price=lambda _: 2.0, carried=0.0) == (0, 0.0)
+    dear_after_two = best_length(
+        record, Record(), 6, price=lambda n: 0.3 if n < 3 else 9.0, carried=0
+    )
+    assert dear_after_two[0] == 2
     # A draft step that is paid anyway may as well be used.
-    assert best_length(record, Record(), 6, price=1.2, carried=1.2)[0] > 0
+    assert best_length(record, Record(), 6, price=lambda _: 1.2, carried=1.2)[0] > 0

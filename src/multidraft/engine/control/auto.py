@@ -39,16 +39,23 @@ _TRIAL_LOSS = 6.0
 #: Plain steps for which the speed of all sequences counts in one, and a usual speed in all, in
 #: tokens a plain step: the first drafts would be too long if their time were worth plain steps.
 _STEPS, _USUAL = 5.0, 1.7
-#: Share of the time that may be lost on asking a draft that has not been worth it lately.
-EXPLORATION = 0.01
+#: Share of the time that may be lost on asking a draft that has not been worth it lately; of the
+#: time in which it was asked, no more than so many plain steps: hours of good drafts are no licence
+#: for minutes of bad ones.
+EXPLORATION, _SAVED = 0.01, 5.0
 #: Every so many rounds with the draft a plain step is timed, unless drafting is so much faster; the
 #: first time after so many.
 _TIMED, _CLEARLY, _FIRST_TIMED = 16, 1.5, 5
+#: Rounds whose verification says what is usual, and how much more one may be taken to have needed:
+#: a pause of the machine is no news of the next.
+_VERIFIED, _UNUSUAL = 20, 2.0
+#: Tokens that a model reads in one call, however wide its calls may be.
+_CHUNK = 512
 
 
 @dataclass
 class _State:
-    """One sequence. ``asked_at``: tokens that the draft model has seen."""
+    """One sequence. ``asked_at``: tokens that the draft model has read."""
 
     record: Record = field(default_factory=Record)
     asked_at: int = 0
@@ -68,8 +75,10 @@ class AutoController:
         self._costs = costs
         self._shared = Record(Yield(kept=KEPT_SHARED, kept_idle=KEPT_SHARED_IDLE))
         self._states: WeakKeyDictionary[Running, _State] = WeakKeyDictionary()
-        self._elapsed = self._lost = 0.0  # seconds of all rounds; of probes that did not pay
-        self._timed_at = _FIRST_TIMED - _TIMED  # rounds with the draft when a plain step was timed
+        self._allowed = 0.0  # seconds that may be lost on probes
+        self._drafted = 0  # rounds of all sequences together in which the draft was asked
+        self._timed_at = _FIRST_TIMED - _TIMED  # how many when a plain step was timed
+        self._verified, self._verifying = 0, 0.0  # rounds, and seconds of a node in them
 
     def choose(self, running: Sequence[Running]) -> list[Choice]:
         """See `Controller`."""
@@ -111,10 +120,10 @@ class AutoController:
 
     def _to_be_timed(self, batch: int) -> bool:
         """Whether a plain step is due, which tells if drafting is faster at all."""
-        rounds, plain = self._shared.model_rounds, self._plain_speed(batch)
-        if rounds - self._timed_at < _TIMED or self._shared.speed() > _CLEARLY * plain:
+        due = self._drafted - self._timed_at >= _TIMED
+        if not due or self._shared.speed() > _CLEARLY * self._plain_speed(batch):
             return False
-        self._timed_at = rounds
+        self._timed_at = self._drafted
         return True
 
     def _on_trial(self, speed: float) -> bool:
@@ -160,7 +169,8 @@ class AutoController:
     def _catching_up(self, state: _State, sequence: Running, emitted: int) -> float:
         """Seconds the draft model needs for the tokens it had not seen ``emitted`` tokens ago, the
         last one excepted, which every round reads."""
-        return self._costs.draft(_unseen(state, sequence, emitted)) - self._costs.draft(1)
+        unseen, one = _unseen(state, sequence, emitted), self._costs.draft(1)
+        return max(self._costs.draft(unseen), math.ceil(unseen / _CHUNK) * one) - one
 
     def _horizon(self, sequence: Running) -> float:
         """Rounds over which catching up must pay: an answer is taken to become as long as those
@@ -172,7 +182,7 @@ class AutoController:
     def _may_explore(self, state: _State, sequence: Running, loss: float) -> bool:
         """Whether a probe that is expected to lose so many seconds, and to catch up, is allowed."""
         seconds = max(0.0, loss) + self._catching_up(state, sequence, 0)
-        return self._lost + seconds <= EXPLORATION * self._elapsed
+        return seconds <= self._allowed
 
     # ------------------------------------------------------------ chains
 
@@ -200,10 +210,15 @@ class AutoController:
         """Their best length at a speed, what it adds, and the price of a token on each of them."""
         count = getattr(self._drafter, "num_drafts", 1)
         call = speed * self._costs.draft(batch * count) / batch
-        price = call + count * self._node_price(record, speed, batch)
+
+        def price(length: int) -> float:
+            longer, before = (
+                self._costs.target(batch * (1 + count * n)) for n in (length, length - 1)
+            )
+            return call + speed * (longer - before) / batch
+
         carried = call if sequence.carry_left else 0.0
-        length, gain = best_length(record, self._shared, room, price, carried)
-        return length, gain, price
+        return *best_length(record, self._shared, room, price, carried), price(1)
 
     # ------------------------------------------------------------ afterwards
 
@@ -213,18 +228,33 @@ class AutoController:
         positions = sum(len(each.tree) for each in rounds)
         rows = rows_together([self._rows_of(each) for each in rounds])
         first = any(len(each.sequence.output) == each.kept for each in rounds)
-        if not first:  # a first round's calls read the whole prompt
-            self._costs.observe(batch, positions, target_seconds, rows, draft_seconds)
+        # The draft's calls of a first round read the whole prompt.
+        self._costs.observe(batch, positions, target_seconds, [] if first else rows, draft_seconds)
+        self._drafted += bool(rows)
         plain = self._costs.plain(batch) / batch
-        scoring = (self._costs.target(positions) / batch - plain) if positions > batch else 0.0
+        scoring = (
+            max(0.0, self._costs.target(positions) / batch - plain) if positions > batch else 0.0
+        )
         total = max(1, positions - batch)
         for each in rounds:
             state = self._states.setdefault(each.sequence, _State())
             own_rows = each.tree.draft_rows
             drafting = sum(self._costs.draft(batch * n) for n in own_rows) / batch
             share = batch * (len(each.tree) - 1) / total
-            extra = drafting + scoring * share + each.verify_seconds
+            extra = drafting + scoring * share + self._verification(each, batch * plain)
             self._learn_one(state, each, plain, extra, own_rows)
+
+    def _verification(self, each: Round, most: float) -> float:
+        """Its seconds, where they are usual; of the first, ``most`` at most."""
+        nodes = len(each.tree)
+        if nodes == 1:
+            return min(each.verify_seconds, most)
+        if self._verified:
+            most = _UNUSUAL * self._verifying * nodes
+        seconds = min(each.verify_seconds, most)
+        self._verified = min(_VERIFIED, self._verified + 1)
+        self._verifying += (seconds / nodes - self._verifying) / self._verified
+        return seconds
 
     def _rows_of(self, each: Round) -> list[int]:
         """Nodes of each draft call, the tokens that the first one caught up on included."""
@@ -254,12 +284,15 @@ class AutoController:
                         record.drafting.add_call(*call)
         if ended:
             self._shared.add_answer(len(each.sequence.output))
-        self._elapsed += plain + extra
+        allowed = self._allowed + EXPLORATION * (plain + extra)
         if asked:
             extra += self._catching_up(state, each.sequence, each.kept)
-            state.asked_at = len(each.sequence.prompt) + len(each.sequence.output) - each.kept
+            read = len(each.sequence.prompt) + len(each.sequence.output) - each.kept
+            state.asked_at = read + min(each.accepted, len(rows) - 1)  # those it has scored
             if state.probing:
-                self._lost = max(0.0, self._lost + extra - (each.kept - 1) / speed)
+                allowed -= extra - (each.kept - 1) / speed
+            allowed = min(allowed, max(self._allowed, _SAVED * plain))
+        self._allowed = allowed
 
 
 def _unseen(state: _State, sequence: Running, emitted: int) -> int:

@@ -71,10 +71,14 @@ class Costs:
     ) -> None:
         """A round's calls: its sequences, rows of each call, and the seconds they took."""
         if positions == batch:
-            factor = target_seconds / self._measured(batch)
+            factor, before = target_seconds / self._measured(batch), self._plain
             self._plain_steps = min(_PLAIN_STEPS, self._plain_steps + 1)
             usual = min(max(factor, self._plain / 2), self._plain * 2)
             self._plain += (usual - self._plain) / self._plain_steps
+            if self._plain_last:  # the machine has changed, for all calls
+                for calls in (self._target, self._draft):
+                    if calls is not None:
+                        calls.pace *= self._plain / before
         else:
             before = self._target.pace
             self._target.observe([positions], target_seconds)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from multidraft.engine.control.record import Record, accepted_share
 
 #: Before anything is known: the chance that a draft's next token is accepted.
@@ -17,13 +19,13 @@ def acceptance(own: Record, shared: Record) -> float:
 
 
 def best_length(
-    own: Record, shared: Record, most: int, price: float, carried: float
+    own: Record, shared: Record, most: int, price: Callable[[int], float], carried: float
 ) -> tuple[int, float]:
     """The length whose accepted tokens, less their price, are most.
 
     Args:
         most: the longest draft that fits.
-        price: of one more token on every draft, in tokens.
+        price: in tokens, of the token that makes every draft so long.
         carried: what a round costs even without a draft, as a carry needs the draft's law.
 
     Returns:
@@ -33,7 +35,7 @@ def best_length(
     reached, gain, rate = 1.0, carried, acceptance(own, shared)
     for length in range(1, most + 1):
         reached *= rate
-        gain += reached - price
+        gain += reached - price(length)
         if gain > best_gain:
             best, best_gain = length, gain
     return best, best_gain
