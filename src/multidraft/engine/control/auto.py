@@ -75,6 +75,7 @@ class AutoController:
         self._costs = costs
         self._shared = Record(Yield(kept=KEPT_SHARED, kept_idle=KEPT_SHARED_IDLE))
         self._states: WeakKeyDictionary[Running, _State] = WeakKeyDictionary()
+        self._tried = 0.0  # tokens by which plain decoding would have been ahead of the trials
         self._allowed = 0.0  # seconds that may be lost on probes
         self._drafted = 0  # rounds of all sequences together in which the draft was asked
         self._timed_at = _FIRST_TIMED - _TIMED  # how many when a plain step was timed
@@ -126,11 +127,9 @@ class AutoController:
         self._timed_at = self._drafted
         return True
 
-    def _on_trial(self, speed: float) -> bool:
+    def _on_trial(self) -> bool:
         """Whether the draft is asked whatever it has given, as it is new."""
-        found = self._shared.drafting
-        lost = speed * found.seconds - found.tokens
-        return self._shared.model_rounds < TRIALS and lost < _TRIAL_LOSS
+        return self._shared.model_rounds < TRIALS and self._tried < _TRIAL_LOSS
 
     def _node_price(self, record: Record, speed: float, batch: int) -> float:
         """Of one more position in a tree of the usual size."""
@@ -156,7 +155,7 @@ class AutoController:
             model_gain=gain,
         )
         state.probing = False
-        if self._on_trial(own):
+        if self._on_trial():
             return Choice(room, _asking(prices, math.inf), "trying the draft")
         if gain > 0.0:
             return Choice(room, prices, f"the draft adds {gain:+.1f} tokens a round")
@@ -195,7 +194,7 @@ class AutoController:
         state.probing = False
         if length:
             gain -= own * self._catching_up(state, sequence, 0) / self._horizon(sequence)
-        if self._on_trial(own):
+        if self._on_trial():
             return Choice(max(length, min(room, 2)), reason="trying the draft")
         if length and gain > 0.0:
             return Choice(length, reason=f"{length} tokens add {gain:+.1f} a round")
@@ -286,7 +285,10 @@ class AutoController:
             self._shared.add_answer(len(each.sequence.output))
         allowed = self._allowed + EXPLORATION * (plain + extra)
         if asked:
-            extra += self._catching_up(state, each.sequence, each.kept)
+            caught_up = self._catching_up(state, each.sequence, each.kept)
+            # Not what reading the prompt took: it says nothing of the draft.
+            self._tried += speed * (extra + (caught_up if state.asked_at else 0.0)) - each.kept + 1
+            extra += caught_up
             read = len(each.sequence.prompt) + len(each.sequence.output) - each.kept
             state.asked_at = read + min(each.accepted, len(rows) - 1)  # those it has scored
             if state.probing:
