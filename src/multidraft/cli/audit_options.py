@@ -11,7 +11,7 @@ Engine = Annotated[
     str,
     typer.Argument(
         metavar="ENGINE[:MODE]",
-        help="multidraft[:VERIFIER|DRAFTER+VERIFIER|ar], transformers[:plain|assisted|lookup], "
+        help="multidraft[:VERIFIER|DRAFTER+VERIFIER|auto|ar], transformers[:plain|assisted|lookup], "
         "vllm[:plain|draft_model-probabilistic|draft_model-greedy|ngram], openai or command.",
     ),
 ]

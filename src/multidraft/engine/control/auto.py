@@ -248,7 +248,7 @@ class AutoController:
         nodes = len(each.tree)
         if nodes == 1:
             return min(each.verify_seconds, most)
-        if self._verified:
+        if self._verifying > 0.0:
             most = _UNUSUAL * self._verifying * nodes
         seconds = min(each.verify_seconds, most)
         self._verified = min(_VERIFIED, self._verified + 1)
