@@ -6,13 +6,14 @@ TORCH_INDEX ?=
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help setup demo test test-all bench-smoke lint clean
+.PHONY: help setup demo test test-all bench-smoke package lint clean
 
 help:
 	@echo "make demo      set up, fetch a model pair (1.6 GB, once) and compare methods on a prompt"
 	@echo "make test      set up and run the tests"
 	@echo "make test-all  the slow tests too"
 	@echo "make bench-smoke  a benchmark of two prompts and three methods, to see that it runs"
+	@echo "make package   build the wheel and see that nothing is missing in it"
 	@echo "make lint      ruff and mypy"
 
 setup: $(VENV)/.ready
@@ -49,6 +50,15 @@ bench-smoke: setup
 	  --data file:tests/bench/prompts.jsonl --prompts 2 --methods ar,token,spectr-gbv \
 	  --max-tokens 24 --temperature 0.6 \
 	  && ! grep -v '"error": ""' $$out/records.jsonl && wc -l $$out/records.jsonl && rm -r $$out
+
+# Whatever the code reads besides itself must be in the wheel.
+package: setup
+	rm -rf build
+	out=$$(mktemp -d) && $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $$out . \
+	  && $(BIN)/python -m zipfile -l $$out/*.whl > $$out/list \
+	  && for file in $$(cd src && find multidraft -type f ! -name '*.py' ! -name '*.pyc'); do \
+	    grep -q "^$$file " $$out/list || { echo "The wheel lacks $$file"; exit 1; }; done \
+	  && rm -r $$out build
 
 lint: setup
 	$(BIN)/ruff check .

@@ -34,6 +34,15 @@ def test_yaml(tmp_path):
     assert config.chat is False and config.max_tokens == 128
 
 
+SHIPPED = Path(__file__).parents[2] / "docs" / "benchmarks" / "configs"
+
+
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.yaml")), ids=lambda path: path.stem)
+def test_configurations_of_the_docs(path):
+    config = make_config(read_config(path), str(path))
+    assert config.prompts >= 12 and "ar" in config.methods
+
+
 def test_what_is_written_reads_back():
     values = {"data_dir": "here", "vllm_python": "here/python", "draft_length": [2, 5]}
     config = make_config({**GOOD, **values, "methods": ["ar", "token@3"]}, "test")

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from multidraft.errors import InvalidInput
-from multidraft.models import head_count
+from multidraft.models import head_count, head_list
 from multidraft.models.head_count import by_frequency, count_tokens, text_files
 from multidraft.models.head_list import read_list, resolve_head_tokens, write_list
 
@@ -122,3 +122,10 @@ def test_no_list_ships_for_an_unknown_vocabulary():
         resolve_head_tokens(4, word_tokenizer())
     with pytest.raises(InvalidInput, match="no tokenizer"):
         resolve_head_tokens(4, None)
+
+
+def test_the_list_that_ships():
+    with np.load(head_list._SHIPPED / "qwen2.5.npz", allow_pickle=False) as entries:
+        ids, counted_for = entries["ids"], str(entries["counted_for"])
+    assert ids.dtype == np.uint32 and len(np.unique(ids)) == len(ids) == 49_152
+    assert ids.max() < 151_936 and "qwen2.5" in counted_for.lower()
