@@ -151,6 +151,7 @@ class Stub:
     """A report of which only the end counts."""
 
     interrupted: bool = False
+    verdict: str = "LOSSLESS"
 
 
 def test_a_suite_goes_on_after_a_failure_and_ends_at_ctrl_c(monkeypatch):
@@ -160,7 +161,10 @@ def test_a_suite_goes_on_after_a_failure_and_ends_at_ctrl_c(monkeypatch):
 
     results = [Stub(), AuditError("it fell over"), InvalidInput("no cut"), Stub(True), Stub()]
 
-    def audited(*_):
+    alphas = []
+
+    def audited(engine, setting, pair, plan, *_):
+        alphas.append(plan.alpha)
         result = results.pop(0)
         if isinstance(result, Exception):
             raise result
@@ -169,13 +173,24 @@ def test_a_suite_goes_on_after_a_failure_and_ends_at_ctrl_c(monkeypatch):
     monkeypatch.setattr(suite, "audit_engine", audited)
 
     monkeypatch.setattr(suite, "centre", lambda *_: suite.Setting("target"))
-    found = suite.run_suite("multidraft", lambda distance: None, Plan(), Access())
+    found = list(suite.run_suite("multidraft", lambda distance: None, Plan(), Access()))
     assert [(e.report is None, e.error) for e in found] == [
         (False, ""),
         (True, "it fell over"),
         (True, "no cut"),
         (False, ""),
     ]
+    assert suite.exit_code(found) == 2  # some could not run
+    for verdicts, code in (
+        (["LOSSLESS", "UNDECIDED", "BIASED"], 1),
+        (["LOSSLESS", "UNDECIDED"], 3),
+        (["LOSSLESS"], 0),
+    ):
+        entries = [suite.Entry(suite.BATTERY[0], Stub(verdict=verdict)) for verdict in verdicts]
+        assert suite.exit_code(entries) == code
+    # The error rate is that of the suite.
+    assert alphas == [pytest.approx(Plan().alpha / len(suite.battery_for("multidraft")))] * 4
+
     results[:] = [InvalidInput("no such mode")]
     with pytest.raises(InvalidInput, match="no such mode"):
         next(suite.run_suite("multidraft", lambda distance: None, Plan(), Access()))
