@@ -11,7 +11,8 @@ Engine = Annotated[
     str,
     typer.Argument(
         metavar="ENGINE[:MODE]",
-        help="multidraft[:VERIFIER|DRAFTER+VERIFIER|auto|ar], transformers[:plain|assisted|lookup], "
+        help="multidraft[:VERIFIER|DRAFTER+VERIFIER|auto|ar], "
+        "transformers[:plain|assisted|lookup], "
         "vllm[:plain|draft_model-probabilistic|draft_model-greedy|ngram], openai or command.",
     ),
 ]

@@ -210,6 +210,34 @@ def test_a_batch_times_no_more_plain_steps_than_one():
     assert reasons.count("timing a plain step") < 0.1 * len(reasons)
 
 
+@pytest.mark.parametrize("name", ["hybrid", "chain", "gbv"])
+@pytest.mark.parametrize("batch", [8, 16])
+def test_a_batch_whose_sequences_differ(name, batch):
+    """One is predicted well, the others badly; a draft call of one takes as long as that of all."""
+    size, (verifier, make) = 8, DRAFTERS[name]
+    laws = peaked_pair(1.0, size).target
+    target, draft = np.zeros((2 * size, 2 * size)), np.zeros((2 * size, 2 * size))
+    target[:size, :size], target[size:, size:] = laws, laws
+    draft[:size, :size], draft[size:, size:] = laws, laws[::-1]
+    drafter, flat = make(markov(draft, batch)), Curve.of({1: 1.0, 64: 1.02})
+    machine = Machine(drafter, flat, Curve.of({1: 0.3, 64: 0.31}))
+    decoder = Decoder(markov(target, batch), drafter, verifier, controller=machine)
+    prompts = [[0], *[[size + i % size] for i in range(batch - 1)]]
+    decoder.generate(prompts, SamplingParams(max_tokens=1000, seed=1))
+    assert 1000 * flat(batch) / machine.seconds > 0.97
+
+
+@pytest.mark.parametrize("name", ["hybrid", "chain", "gbv"])
+def test_a_batch_that_is_predicted_well(name):
+    verifier, make = DRAFTERS[name]
+    pair, flat = peaked_pair(1.0), Curve.of({1: 1.0, 64: 1.02})
+    drafter = make(markov(pair.draft, 16))
+    machine = Machine(drafter, flat, Curve.of({1: 0.3, 64: 0.31}))
+    decoder = Decoder(markov(pair.target, 16), drafter, verifier, controller=machine)
+    decoder.generate([[0]] * 16, SamplingParams(max_tokens=300, seed=1))
+    assert 300 * flat(16) / machine.seconds > 1.5
+
+
 def test_tokens_that_the_draft_has_read_are_not_read_again():
     verifier, make = DRAFTERS["chain"]
     pair = peaked_pair(1.0)
@@ -246,7 +274,7 @@ def test_law(name):
     pair = random_pair(seed=3, vocab_size=5, mix=0.55)
     verifier, make = DRAFTERS[name]
     drafter = make(markov(pair.draft))
-    machine = Machine(drafter, draft=Curve.of({1: 0.2, 64: 0.25}))
+    machine = Machine(drafter, Curve.of({1: 1.0, 512: 2.0}), Curve.of({1: 0.2, 64: 0.25}))
     decoder = Decoder(markov(pair.target), drafter, verifier, controller=machine)
     results = sample(decoder, 1_500, seed=100, tokens=60)
     assert p_value(results, pair.target) > 1e-4
@@ -261,7 +289,7 @@ def test_law_over_many_rounds(name, mix):
     pair = random_pair(seed=7, vocab_size=6, mix=mix)
     verifier, make = DRAFTERS[name]
     drafter = make(markov(pair.draft))
-    machine = Machine(drafter, draft=Curve.of({1: 0.15, 64: 0.2}))
+    machine = Machine(drafter, Curve.of({1: 1.0, 512: 2.0}), Curve.of({1: 0.15, 64: 0.2}))
     decoder = Decoder(markov(pair.target), drafter, verifier, controller=machine)
     assert p_value(sample(decoder, 30_000, seed=500), pair.target) > 1e-4
 

@@ -46,6 +46,9 @@ EXPLORATION, _SAVED = 0.01, 5.0
 #: Every so many rounds with the draft a plain step is timed, unless drafting is so much faster; the
 #: first time after so many.
 _TIMED, _CLEARLY, _FIRST_TIMED = 16, 1.5, 5
+#: Kept of what a batch's drafts gave: by a round that drafts, and by one that does not, so that one
+#: in two hundred is tried.
+_KEPT_TOGETHER, _KEPT_TOGETHER_IDLE = 0.8, 0.997
 #: Rounds whose verification says what is usual, and how much more one may be taken to have needed:
 #: a pause of the machine is no news of the next.
 _VERIFIED, _UNUSUAL = 20, 2.0
@@ -75,6 +78,8 @@ class AutoController:
         self._costs = costs
         self._shared = Record(Yield(kept=KEPT_SHARED, kept_idle=KEPT_SHARED_IDLE))
         self._states: WeakKeyDictionary[Running, _State] = WeakKeyDictionary()
+        # Of rounds in which a batch drafted, all its sequences as one.
+        self._together = Yield(kept=_KEPT_TOGETHER, kept_idle=_KEPT_TOGETHER_IDLE)
         self._tried = 0.0  # tokens by which plain decoding would have been ahead of the trials
         self._allowed = 0.0  # seconds that may be lost on probes
         self._drafted = 0  # rounds of all sequences together in which the draft was asked
@@ -85,6 +90,8 @@ class AutoController:
         """See `Controller`."""
         if self._to_be_timed(len(running)):
             return [Choice(0, reason="timing a plain step") for _ in running]
+        if self._loses_together(len(running)):
+            return [Choice(0, reason="drafts cost the batch more than they add") for _ in running]
         return [self._choice(sequence, len(running)) for sequence in running]
 
     def _choice(self, sequence: Running, batch: int) -> Choice:
@@ -130,6 +137,15 @@ class AutoController:
     def _on_trial(self) -> bool:
         """Whether the draft is asked whatever it has given, as it is new."""
         return self._shared.model_rounds < TRIALS and self._tried < _TRIAL_LOSS
+
+    def _loses_together(self, batch: int) -> bool:
+        """Whether the last drafts of a batch, all its sequences together, were not worth their
+        time: each pays for its share of a call, but a call that one asks for holds up all. What
+        is known of them fades, so they are tried again now and then."""
+        known = self._together
+        if batch == 1 or known.rounds <= 1.0 or self._on_trial():
+            return False
+        return known.tokens < known.seconds * self._plain_speed(batch)
 
     def _node_price(self, record: Record, speed: float, batch: int) -> float:
         """Of one more position in a tree of the usual size."""
@@ -235,13 +251,20 @@ class AutoController:
             max(0.0, self._costs.target(positions) / batch - plain) if positions > batch else 0.0
         )
         total = max(1, positions - batch)
+        whole = batch * scoring
+        whole += sum(map(self._costs.draft, rows_together([r.tree.draft_rows for r in rounds])))
         for each in rounds:
             state = self._states.setdefault(each.sequence, _State())
             own_rows = each.tree.draft_rows
             drafting = sum(self._costs.draft(batch * n) for n in own_rows) / batch
             share = batch * (len(each.tree) - 1) / total
-            extra = drafting + scoring * share + self._verification(each, batch * plain)
+            verifying = self._verification(each, batch * plain)
+            whole += verifying
+            extra = drafting + scoring * share + verifying
             self._learn_one(state, each, plain, extra, own_rows)
+        self._together.fade(positions > batch)
+        if positions > batch > 1:
+            self._together.add(sum(each.kept - 1 for each in rounds), whole)
 
     def _verification(self, each: Round, most: float) -> float:
         """Its seconds, where they are usual; of the first, ``most`` at most."""
