@@ -26,7 +26,7 @@ def refuse_out_of_memory(error: BaseException) -> None:
     # PyTorch's allocator for CPUs raises a plain RuntimeError.
     if isinstance(error, MemoryError) or any(
         sign in f"{type(error).__name__}: {error}"
-        for sign in ("OutOfMemoryError", "can't allocate memory", "not enough memory")
+        for sign in ("OutOfMemoryError", "out of memory", "allocate memory", "not enough memory")
     ):
         raise ModelUnavailable(
             "There is not enough memory for the model and the keys and values of its slots; load "

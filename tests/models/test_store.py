@@ -70,6 +70,8 @@ def test_a_folder_that_is_no_whole_model(folder, damage, error, says):
         ("./nowhere", "no file or folder"),
         ("nowhere.gguf", "no file or folder"),
         ("some/deep/folder", "no file or folder"),
+        ("./mine@2", "no file or folder"),
+        ("models/qwen@q4.gguf", "no file or folder"),
         ("smollm2-135m", "did you mean 'smollm2-135m-instruct'"),
     ],
 )
@@ -150,11 +152,15 @@ def test_hub_models_on_this_machine_are_listed(tmp_path, folder, monkeypatch):
         return snapshot
 
     snapshots = [cached("owner/whole", revision) for revision in "abc"]
+    pinned = cached("owner/pinned", "v1")
     (cached("owner/begun", "b") / "model.safetensors").unlink()
     (cached("owner/other", "b") / "config.json").write_text('{"model_type": "bert-like"}')
     monkeypatch.setattr(hub, "scan_cache_dir", lambda: scan_cache_dir(tmp_path / "hub"))
     found = [model for model in list_models() if "/" in model.name]
-    assert [(m.name, m.state, m.path) for m in found] == [("owner/whole", "ready", snapshots[1])]
+    assert [(m.name, m.state, m.path) for m in found] == [
+        ("owner/pinned@v1", "ready", pinned),
+        ("owner/whole", "ready", snapshots[1]),
+    ]
 
 
 def test_the_cache_folder_follows_the_platform(monkeypatch):

@@ -6,7 +6,7 @@ from typing import Any
 
 from multidraft.bench.config import Config, Pair
 from multidraft.models import LanguageModel, load_model
-from multidraft.models.pair import load_draft
+from multidraft.models.pair import check_draft_here, load_draft
 from multidraft.models.transformers_model import TransformersModel
 
 
@@ -23,6 +23,8 @@ def load_pair(
         "max_length": config.max_length,
         "slots": slots,
     }
+    if pair.draft is not None:
+        check_draft_here(pair.draft, pair.draft_head, pair.draft_dtype, config.device)
     target = load_model(pair.target, config.dtype, **options)
     if pair.draft is None:
         return target, None

@@ -159,7 +159,7 @@ def run(
         console.print(message + again, highlight=False, soft_wrap=True, markup=False)
         raise typer.Exit(130)
     print(f"{count} generations recorded in {out}{notes}")
-    if failed and all(record.error for record in read_records(out)):
+    if all(record.error for record in read_records(out)):
         console.print("Not one of them succeeded.", highlight=False)
         raise typer.Exit(1)
 

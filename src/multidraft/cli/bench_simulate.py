@@ -93,7 +93,7 @@ def costs(
     from multidraft.bench.simulate.costs import write_costs
     from multidraft.bench.simulate.measure import measure_costs
     from multidraft.models import load_model
-    from multidraft.models.pair import check_draft, load_draft
+    from multidraft.models.pair import check_draft_here, load_draft
     from multidraft.sampling import SamplingParams
     from multidraft.verify import VERIFIERS, get_verifier
 
@@ -104,7 +104,7 @@ def costs(
     params = SamplingParams(temperature=temperature)
     if not out.absolute().parent.is_dir():
         raise InvalidInput(f"There is no folder {out.parent} to write to; make it first.")
-    check_draft(draft, dtype=draft_dtype, device=device)
+    check_draft_here(draft, dtype=draft_dtype, device=device)
     target_model = load_model(target, dtype=dtype, device=device, slots=2)
     draft_model = load_draft(draft, target_model, dtype=draft_dtype, device=device, slots=2)
     with Progress(console=Console(stderr=True), transient=True) as bars:

@@ -130,7 +130,7 @@ def generate(
     from multidraft.engine import Decoder
     from multidraft.engine.decoder import DEFAULT_VERIFIER
     from multidraft.models import load_model
-    from multidraft.models.pair import check_draft, load_draft
+    from multidraft.models.pair import check_draft_here, load_draft
     from multidraft.models.translated import TranslatedModel
     from multidraft.sampling import SamplingParams
     from multidraft.verify import get_verifier
@@ -180,7 +180,7 @@ def generate(
             "union; leave it out."
         )
     if draft is not None:
-        draft = check_draft(draft, draft_head, draft_dtype, device)
+        draft = check_draft_here(draft, draft_head, draft_dtype, device)
     if verifier and (num_drafts or 1) > 1 and get_verifier(drafted[0].verifier).drafts == "one":
         raise InvalidInput(f"The verifier {verifier!r} takes one draft; leave -K out.")
 

@@ -63,7 +63,7 @@ def tune(
         from multidraft.bench.tune.run import Timer, Tuner
         from multidraft.cli.interrupt import interruptible
         from multidraft.models import load_model
-        from multidraft.models.pair import check_draft, load_draft
+        from multidraft.models.pair import check_draft_here, load_draft
         from multidraft.sampling import SamplingParams
     # Everything that can be refused is refused before the models are loaded.
     params = SamplingParams(
@@ -71,7 +71,7 @@ def tune(
     )
     names = [part.strip() for part in (data or "").split(",") if part.strip()]
     examples = _examples(prompts, names, data_dir, count)
-    check_draft(draft, draft_head, draft_dtype, device)
+    check_draft_here(draft, draft_head, draft_dtype, device)
     if few := too_few(len(examples)):
         console.print(few, highlight=False, soft_wrap=True)
 

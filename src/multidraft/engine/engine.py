@@ -144,7 +144,7 @@ class Engine:
             self._interrupted = True
             if isinstance(error, NoFreeSlot):
                 raise InvalidInput(
-                    f"The new drafter has too few free slots for {len(self.running)} running "
+                    f"The drafter has too few free slots for {len(self.running)} running "
                     "sequences; load its model with more slots."
                 ) from None
             raise

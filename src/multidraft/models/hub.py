@@ -85,8 +85,8 @@ def _snapshot(name: str, revision: str | None, weights: list[str]) -> Path:
 
 
 def hub_models() -> dict[str, tuple[Path, int]]:
-    """Folder and size of every whole causal language model in huggingface_hub's cache, by hub id;
-    of several revisions, the one that ``main`` is."""
+    """Folder and size of every whole causal language model in huggingface_hub's cache, by the name
+    to give; of several revisions, the one that ``main`` is, else another with its name."""
     try:
         repositories = scan_cache_dir().repos
     except CacheNotFound:
@@ -95,8 +95,12 @@ def hub_models() -> dict[str, tuple[Path, int]]:
     for repository in sorted(repositories, key=lambda each: each.repo_id):
         if repository.repo_type != "model":
             continue
-        for revision in sorted(repository.revisions, key=lambda each: "main" in each.refs):
+        for revision in sorted(repository.revisions, key=lambda each: "main" not in each.refs):
+            name = repository.repo_id
+            if "main" not in revision.refs:
+                name += f"@{min(revision.refs, default=revision.commit_hash)}"
             with suppress(ModelUnavailable, UnsupportedModel):
                 folder = check_folder(revision.snapshot_path)
-                found[repository.repo_id] = (folder, repository.size_on_disk)
+                found[name] = (folder, repository.size_on_disk)
+                break
     return found

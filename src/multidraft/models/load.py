@@ -73,16 +73,20 @@ def load_model(
     tokenizer = _load_tokenizer(folder)
     head = None if head_tokens is None else resolve_head_tokens(head_tokens, tokenizer)
     model = _load_weights(folder, config, kind, where)
-    loaded = TransformersModel(
-        model,
-        tokenizer=tokenizer,
-        eos_token_ids=_eos_token_ids(model, tokenizer),
-        max_length=max_length,
-        slots=slots,
-        head_tokens=head,
-        four_bit=four_bit,
-    )
-    _leave_file(model)
+    try:
+        loaded = TransformersModel(
+            model,
+            tokenizer=tokenizer,
+            eos_token_ids=_eos_token_ids(model, tokenizer),
+            max_length=max_length,
+            slots=slots,
+            head_tokens=head,
+            four_bit=four_bit,
+        )
+        _leave_file(model)
+    except Exception as error:
+        refuse_out_of_memory(error)
+        raise
     return loaded
 
 

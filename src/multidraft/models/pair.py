@@ -34,12 +34,22 @@ def check_draft(
     _check_own(name, head, dtype)
     if head is not None and not head.strip():
         raise InvalidInput("The draft's head is empty; give how many tokens, or a list file.")
-    where = resolve_device(device)
-    if dtype == INT4:
-        require_four_bit(where)
-    elif dtype not in (None, "auto"):
-        resolve_dtype(dtype, where)
+    if dtype not in (None, "auto", INT4):
+        resolve_dtype(dtype, resolve_device(device))
     return settled(name)
+
+
+def check_draft_here(
+    name: str, head: str | None = None, dtype: str | None = None, device: str | None = None
+) -> str:
+    """The same of a draft that is to be loaded now, on this machine.
+
+    Raises:
+        InvalidInput: see `check_draft`; also a dtype that cannot be had here.
+    """
+    if dtype == INT4:
+        require_four_bit(resolve_device(device))
+    return check_draft(name, head, dtype, device)
 
 
 def _check_own(name: str, head: str | None, dtype: str | torch.dtype | None) -> None:

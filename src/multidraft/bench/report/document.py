@@ -186,8 +186,8 @@ def _how(run: Run, groups: Sequence[Group]) -> Section:
                 "Tokens/s: tokens over all wall-clock seconds, prefill included. Speed-up: "
                 "tokens/s over those of plain decoding (ar) on the same prompts.",
                 "Each figure is a ratio of sums over prompts; the mean over data sets gives each "
-                "of them the same weight. Of speeds (tokens/s, speed-up, speed ratio) it is the "
-                "geometric mean, so that it is the same ratio whichever method is below.",
+                "of them the same weight. Of speeds (tokens/s, ms/token, speed-up, ratio) it is "
+                "the geometric mean, so that it is the same ratio whichever method is below.",
             ],
             "Statistics": [
                 f"Intervals: 95%, from {RESAMPLES:,} resamples of whole prompts within each data "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,8 +14,10 @@ from multidraft.errors import InvalidInput
 
 #: The page of a report, and of a prediction: neither is written over the other.
 PAGE, PREDICTION = "report.html", "predicted.html"
-#: What is written below it, and in which kinds of files.
-_FOLDERS = {"figures": (".svg", ".pdf"), "tables": (".tex",)}
+#: What is written below it.
+_FOLDERS = ("figures", "tables")
+#: In a report's folder, the names of its files: what is not there the next time is removed.
+_LIST = ".written"
 
 
 def write_report(run: Path, out: Path, baselines: list[str], margin: float = MARGIN) -> list[str]:
@@ -76,19 +78,14 @@ def _write(out: Path, files: Mapping[str, bytes], page: str) -> None:
         # this was cut short is still known for a report's.
         for name in sorted(files, key=lambda name: name != page):
             new[name].replace(out / name)
-        for path in _written_in(out):
-            if path.relative_to(out).as_posix() not in files:
-                path.unlink()
+        listed = out / _LIST
+        before = listed.read_text().splitlines() if listed.is_file() else []
+        listed.write_text("".join(f"{name}\n" for name in sorted(files)))
+        for name in set(before) - set(files):
+            (out / name).unlink(missing_ok=True)
     finally:
         for path in new.values():
             path.unlink(missing_ok=True)
         for folder in _FOLDERS:  # where nothing came of it, the next time finds `out` empty
             with suppress(OSError):  # it is not empty, or never was there
                 (out / folder).rmdir()
-
-
-def _written_in(out: Path) -> Iterator[Path]:
-    """The files below a report's folder that are of the kinds that reports write there."""
-    for folder, kinds in _FOLDERS.items():
-        for kind in kinds:
-            yield from (out / folder).glob(f"*{kind}")

@@ -30,7 +30,7 @@ RATIOS: Mapping[str, tuple[str, str]] = {
 SPEED_UP = "speed_up"
 #: Their mean is the geometric one: then the ratio of means is the mean of the data sets' ratios,
 #: whichever method is below, and it is what the tests of mean logarithms are about.
-_SPEEDS = ("tokens_per_second", SPEED_UP)
+_SPEEDS = ("tokens_per_second", "seconds_per_token", SPEED_UP)
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,8 @@ class AutoController:
         self._allowed = 0.0  # seconds that may be lost on probes
         self._drafted = 0  # rounds of all sequences together in which the draft was asked
         self._timed_at = _FIRST_TIMED - _TIMED  # how many when a plain step was timed
-        self._verified, self._verifying = 0, 0.0  # rounds, and seconds of a node in them
+        # Drafted rounds that were verified, and usual seconds of one and of a node in it.
+        self._verified, self._verifying, self._node_verifying = 0, 0.0, 0.0
 
     def choose(self, running: Sequence[Running]) -> list[Choice]:
         """See `Controller`."""
@@ -143,7 +144,7 @@ class AutoController:
         time: each pays for its share of a call, but a call that one asks for holds up all. What
         is known of them fades, so they are tried again now and then."""
         known = self._together
-        if batch == 1 or known.rounds <= 1.0 or self._on_trial():
+        if batch == 1 or self._drafter.model is None or known.rounds <= 1.0 or self._on_trial():
             return False
         return known.tokens < known.seconds * self._plain_speed(batch)
 
@@ -271,11 +272,12 @@ class AutoController:
         nodes = len(each.tree)
         if nodes == 1:
             return min(each.verify_seconds, most)
-        if self._verifying > 0.0:
-            most = _UNUSUAL * self._verifying * nodes
+        if self._verifying > 0.0:  # a part of it is the same for trees of all sizes
+            most = _UNUSUAL * max(self._verifying, self._node_verifying * nodes)
         seconds = min(each.verify_seconds, most)
         self._verified = min(_VERIFIED, self._verified + 1)
-        self._verifying += (seconds / nodes - self._verifying) / self._verified
+        self._verifying += (seconds - self._verifying) / self._verified
+        self._node_verifying += (seconds / nodes - self._node_verifying) / self._verified
         return seconds
 
     def _rows_of(self, each: Round) -> list[int]:

@@ -43,7 +43,7 @@ class Costs:
         self._measured = target
         self._target, self._draft = Paced(target), None if draft is None else Paced(draft)
         self._plain, self._plain_steps = 1.0, 0  # of what the curve says a plain step takes
-        self._plain_last = False
+        self._plain_last, self._untold = False, 1.0  # what the first of a row changed
 
     def target(self, positions: float) -> float:
         """Seconds of the target's call."""
@@ -75,10 +75,13 @@ class Costs:
             self._plain_steps = min(_PLAIN_STEPS, self._plain_steps + 1)
             usual = min(max(factor, self._plain / 2), self._plain * 2)
             self._plain += (usual - self._plain) / self._plain_steps
-            if self._plain_last:  # the machine has changed, for all calls
+            change = self._plain / before
+            if self._plain_last:  # two in a row: the machine has changed, for all calls
                 for calls in (self._target, self._draft):
                     if calls is not None:
-                        calls.pace *= self._plain / before
+                        calls.pace *= change * self._untold
+                change = 1.0
+            self._untold = change
         else:
             before = self._target.pace
             self._target.observe([positions], target_seconds)
