@@ -23,17 +23,18 @@ class Proposer:
 
     Attributes:
         make: one from the draft model, K and L.
-        widest: one from the draft model, as large as can pay.
         drafts: the shape of its trees, as in `Drafter`.
         needs_draft: whether it asks a draft model.
         uses_num_drafts: whether K means anything to it.
+        widest: one from the draft model, as large as can pay; None where that depends on the
+            verifier (see `widest`).
     """
 
     make: Callable[[LanguageModel | None, int, int], Drafter]
-    widest: Callable[[LanguageModel | None], Drafter]
     drafts: Literal["iid", "any"]
     needs_draft: bool = True
     uses_num_drafts: bool = True
+    widest: Callable[[LanguageModel | None], Drafter] | None = None
 
 
 def _from_model(draft: LanguageModel | None, num_drafts: int, draft_length: int) -> Drafter:
@@ -76,12 +77,12 @@ def _widest_union(draft: LanguageModel | None) -> UnionDrafter:
 
 
 #: K independent drafts, where no other drafter is named.
-MODEL = Proposer(_from_model, lambda draft: _from_model(draft, 3, 12), "iid")
+MODEL = Proposer(_from_model, "iid")
 #: The others; each gets at most K * L nodes, union at least two.
 DRAFTERS = {
-    "hybrid": Proposer(_hybrid, _widest_hybrid, "any"),
-    "lookup": Proposer(_lookup, _widest_lookup, "any", needs_draft=False),
-    "union": Proposer(_union, _widest_union, "any"),
+    "hybrid": Proposer(_hybrid, "any", widest=_widest_hybrid),
+    "lookup": Proposer(_lookup, "any", needs_draft=False, widest=_widest_lookup),
+    "union": Proposer(_union, "any", widest=_widest_union),
 }
 
 
@@ -101,7 +102,7 @@ def widest(
     """
     if proposer is MODEL and shape == "any" and temperature is None:
         proposer = DRAFTERS["union"]
-    if proposer is not MODEL:
+    if proposer.widest is not None:
         return proposer.widest(draft)
     assert draft is not None
     return ModelDrafter(draft, 1 if shape == "one" else 3, 12, temperature)
