@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from multidraft.audit.run import audit
 from multidraft.audit.samplers import ENGINES, open_sampler
 from multidraft.audit.setting import Setting
 from multidraft.audit.testmodels import Pair
+from multidraft.cores import usable_cores
 from multidraft.errors import InvalidInput
 
 #: Prompts where the law is a point mass: another sample of the same prompt tells little.
@@ -89,11 +89,8 @@ def check_num_tokens(num_tokens: int, draft_length: int) -> None:
 def workers_for(engine: str) -> int | None:
     """Worker processes by default: one for each core that this process may use for engines of one
     thread; vLLM threads itself."""
-    if engine.partition(":")[0] not in ("multidraft", "transformers"):
-        return None
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    name = engine.partition(":")[0]
+    return usable_cores() if name in ("multidraft", "transformers") else None
 
 
 def drafts(engine: str) -> bool:

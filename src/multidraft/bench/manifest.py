@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ import multidraft
 from multidraft.bench.config import Config
 from multidraft.bench.data import Example, fingerprint
 from multidraft.bench.peers.installed import peer_versions
+from multidraft.cores import usable_cores
 from multidraft.errors import InvalidInput
 
 #: Parts that must be the same when a run is resumed; the rest is for readers.
@@ -106,9 +106,7 @@ def machine() -> dict[str, Any]:
     """Processor, the cores and threads in use, memory in bytes, and the GPU ("" for none)."""
     return {
         "cpu": _cpu_name(),
-        "cores": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
+        "cores": usable_cores(),
         "threads": torch.get_num_threads(),
         "memory": psutil.virtual_memory().total,
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else "",
