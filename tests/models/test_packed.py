@@ -9,11 +9,23 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from multidraft.models.packed import PackedLinear, can_pack, pack_linears
+from multidraft.models import PREFIX, Extension, TransformersModel
+from multidraft.models.load import resolve_dtype
+from multidraft.models.packed import OneRowLinear, PackedLinear, can_pack, pack_linears
 from tests.models.tiny import CONFIGS, build, plain_logits
 
-DTYPES = [d for d in (torch.float32, torch.bfloat16) if can_pack(d, torch.device("cpu"))]
+CPU = torch.device("cpu")
+DTYPES = [d for d in (torch.float32, torch.bfloat16) if can_pack(d, CPU)]
 pytestmark = pytest.mark.skipif(not DTYPES, reason="no packed form on this machine")
+
+
+@pytest.fixture
+def avx2(monkeypatch):
+    """A CPU with AVX2 and no more, as far as this code can tell."""
+    if torch.float32 not in DTYPES:
+        pytest.skip("no packed form of float32 on this machine")
+    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: "AVX2")
+    monkeypatch.setattr("multidraft.models.packed._has_bfloat16_products", lambda: False)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -48,3 +60,48 @@ def test_subclasses_and_other_dtypes_are_left_alone():
     holder = nn.Sequential(Scaled(4, 4), nn.Linear(4, 4, dtype=torch.float64))
     pack_linears(holder)
     assert not any(isinstance(module, PackedLinear) for module in holder)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 9])
+@pytest.mark.parametrize("bias", [True, False])
+def test_without_bfloat16_products_the_values_are_the_same(avx2, rows, bias):
+    torch.manual_seed(rows)
+    linear = nn.Linear(64, 96, bias=bias, dtype=torch.bfloat16).requires_grad_(False)
+    layer = OneRowLinear(linear.weight, linear.bias)
+    x, other = torch.randn(1, rows, 64), torch.randn(1, rows, 96)
+    x, other = x.bfloat16(), other.bfloat16()
+    exact = nn.functional.linear(x.double(), linear.weight.double())
+    exact += linear.bias.double() if bias else 0.0
+    for found, expected in ((layer(x), exact), (layer.added(x, other), exact + other.double())):
+        assert found.dtype == torch.bfloat16 and found.shape == (1, rows, 96)
+        # A rounding of the result, and of the sum before the bias or the other is added.
+        torch.testing.assert_close(found.double(), expected, rtol=2**-7, atol=2**-7)
+
+
+def test_without_bfloat16_products_one_row_reads_the_weight_itself(avx2):
+    """And a head that shares the embedding's weight does not copy it."""
+    model = TransformersModel(build(CONFIGS["llama"]).to(torch.bfloat16), slots=1)
+    layers = [m for m in model._model.modules() if isinstance(m, PackedLinear)]
+    assert layers and all(type(layer) is OneRowLinear for layer in layers)
+    head, embedding = model._model.lm_head, model._model.get_input_embeddings()
+    assert head._narrow is embedding.weight
+    seen = []
+    for layer in layers:
+        layer._product = lambda x, product=layer._product: seen.append(len(x)) or product(x)
+    slot = model.open()
+    model.prefill(slot, [3, 1, 4])
+    assert not seen
+    model.extend([Extension(slot, [5], [PREFIX])])
+    assert seen == [1] * len(layers)
+    model.extend([Extension(slot, [5, 9], [PREFIX, PREFIX])])
+    assert len(seen) <= len(layers) + 1  # of the head, where one row is asked for
+
+
+def test_auto_is_bfloat16_where_one_row_is_faster_so(avx2, monkeypatch):
+    assert resolve_dtype("auto", CPU) == torch.bfloat16
+    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: "DEFAULT")
+    assert resolve_dtype("auto", CPU) == torch.float32
+    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: "AVX512")
+    for can in (True, False):  # emulated without
+        monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda can=can: can)
+        assert resolve_dtype("auto", CPU) == (torch.bfloat16 if can else torch.float32)

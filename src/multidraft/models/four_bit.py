@@ -15,20 +15,21 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from multidraft.errors import InvalidInput
-from multidraft.models.packed import PackedLinear, can_pack, linear_weight
+from multidraft.models.packed import (
+    FewRowsLinear,
+    PackedLinear,
+    best_pack,
+    can_pack,
+    linear_weight,
+)
 
 GROUP = 32
-#: With more rows the product in bfloat16 is as fast: four bits have to be unpacked for every four.
-MOST_ROWS = 4
 _OUT_BLOCK = 16  # the kernel's, in outputs
 _CHUNK = 256  # rows of a weight rounded at once: few enough for the cache
 
 
-class FourBitLinear(PackedLinear):
+class FourBitLinear(FewRowsLinear):
     """``x @ weight.T + bias`` with the weight in four bits where ``x`` has few rows.
-
-    With more rows it is the `PackedLinear` of the same weight, so a law does not depend on how many
-    rows a call has by more than rounding.
 
     Args:
         weight: bfloat16 ``[out_features, in_features]``, already `rounded`.
@@ -36,57 +37,55 @@ class FourBitLinear(PackedLinear):
     """
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-        super().__init__(weight, bias)
+        super().__init__(weight, bias, most_rows())
         levels, steps, centres = zip(*map(_quantised, torch.split(weight, _CHUNK)), strict=True)
         self._levels = torch.ops.aten._convert_weight_to_int4pack_for_cpu(torch.cat(levels), 2)
         scales = torch.stack([torch.cat(steps), torch.cat(centres)], dim=-1)
         self._scales = scales.transpose(0, 1).contiguous()  # [groups, out_features, 2]
-        self._product = torch.ops.aten._weight_int4pack_mm_for_cpu
+        self._kernel = torch.ops.aten._weight_int4pack_mm_for_cpu
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out = self._of_few(x)
-        if out is None:
-            return super().forward(x)
-        return out if self._bias is None else out.add_(self._bias)
-
-    def added(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        out = self._of_few(x)
-        if out is None:
-            return super().added(x, other)
-        return (out if self._bias is None else out.add_(self._bias)).add_(other)
-
-    def _of_few(self, x: torch.Tensor) -> torch.Tensor | None:
-        if x.numel() > MOST_ROWS * self.in_features:
-            return None
-        out: torch.Tensor = self._product(
-            x.reshape(-1, self.in_features), self._levels, GROUP, self._scales
-        )
-        return out.view(*x.shape[:-1], self.out_features)
+    def _product(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self._kernel(x, self._levels, GROUP, self._scales)
+        return out
 
 
 def pack_four_bit(weight: torch.Tensor, bias: torch.Tensor | None) -> PackedLinear:
-    """A `FourBitLinear` where the weight's shape allows it, else a `PackedLinear`."""
-    return (FourBitLinear if _fits(weight) else PackedLinear)(weight, bias)
+    """A `FourBitLinear` where the weight's shape allows it, else the usual packed layer."""
+    return (FourBitLinear if _fits(weight) else best_pack(weight.dtype))(weight, bias)
+
+
+def most_rows() -> int:
+    """Rows up to which four bits are faster: they have to be unpacked for every four.
+
+    Measured against products of bfloat16 with AVX-512, and of float32 with AVX2.
+    """
+    return 4 if _capability() == "AVX512" else 8
 
 
 def can_be_four_bit(device: torch.device) -> bool:
-    """Whether four bits are faster there: on CPUs with AVX-512 and its bfloat16 instructions.
+    """Whether four bits are faster there: on CPUs with AVX-512 and its bfloat16 instructions, or
+    with AVX2 and no more.
 
     PyTorch has the product for other CPUs too, where it was not measured.
     """
-    return (
-        can_pack(torch.bfloat16, device)
-        and torch.backends.cpu.get_cpu_capability() == "AVX512"
-        and torch.cpu._is_avx512_bf16_supported()
+    if not can_pack(torch.bfloat16, device):
+        return False
+    capability = _capability()
+    return capability == "AVX2" or (
+        capability == "AVX512" and torch.cpu._is_avx512_bf16_supported()
     )
+
+
+def _capability() -> str:
+    return torch.backends.cpu.get_cpu_capability()
 
 
 def require_four_bit(device: torch.device, dtype: torch.dtype = torch.bfloat16) -> None:
     """Raises InvalidInput where weights of four bits cannot be had."""
     if dtype != torch.bfloat16 or not can_be_four_bit(device):
         raise InvalidInput(
-            "Weights of four bits need a CPU with AVX-512 bfloat16 instructions, and a model in "
-            "bfloat16; choose another dtype for the draft."
+            "Weights of four bits need a CPU with AVX2, or with AVX-512 and its bfloat16 "
+            "instructions, and a model in bfloat16; choose another dtype for the draft."
         )
 
 

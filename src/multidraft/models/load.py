@@ -121,9 +121,8 @@ def _has_fast_bfloat16(device: torch.device) -> bool:
         return torch.cuda.get_device_capability(device) >= (8, 0)
     if device.type != "cpu":
         return device.type == "xpu"
-    # oneDNN also emulates bfloat16 on older CPUs, slower than float32: ask for the instructions.
-    capability = torch.backends.cpu.get_cpu_capability()
-    if capability.startswith("AVX"):
+    # oneDNN also emulates bfloat16 with AVX-512, slower than float32: ask for the instructions.
+    if torch.backends.cpu.get_cpu_capability() == "AVX512":
         return torch.cpu._is_avx512_bf16_supported()
     return can_pack(torch.bfloat16, device)
 

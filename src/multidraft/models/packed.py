@@ -2,6 +2,10 @@
 
 PyTorch's linear reorders its weight on every call: with few rows that costs more than the
 product. The packed layer calls the same oneDNN kernel on a weight reordered beforehand.
+
+oneDNN has no products of bfloat16 for CPUs that have AVX2 and no more. There the packed weight is
+the float32 one of the same values, and a single row, which takes as long as its weight takes to be
+read, is multiplied by the bfloat16 weight itself (`OneRowLinear`).
 """
 
 from __future__ import annotations
@@ -31,25 +35,87 @@ class PackedLinear(nn.Module):
         # For models that ask for its dtype or shape. It takes no memory, and whatever is computed
         # from it is NaN, which the check at load notices.
         self.weight = weight.new_full((1, 1), float("nan")).expand(weight.shape)
+        self._kernel_dtype = _kernel_dtype(weight.dtype)
         # Opaque tensors are no parameters: they cannot be saved, moved or cast.
         self._packed = torch.ops.mkldnn._reorder_linear_weight(
-            weight.detach().contiguous(), _ROWS_HINT
+            weight.detach().to(self._kernel_dtype).contiguous(), _ROWS_HINT
         )
-        self._bias = None if bias is None else bias.detach().clone()
+        self._bias = None if bias is None else bias.detach().to(self._kernel_dtype, copy=True)
         self._linear = torch.ops.mkldnn._linear_pointwise.default
         self._linear_add = torch.ops.mkldnn._linear_pointwise.binary
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = self._linear(x, self._packed, self._bias, "none", [], "")
-        return out
+        out: torch.Tensor = self._linear(
+            x.to(self._kernel_dtype), self._packed, self._bias, "none", [], ""
+        )
+        return out.to(x.dtype)
 
     def added(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         """``self(x) + other``, in one operation."""
-        out: torch.Tensor = self._linear_add(x, other, self._packed, self._bias, "add")
-        return out
+        kernel = self._kernel_dtype
+        out: torch.Tensor = self._linear_add(
+            x.to(kernel), other.to(kernel), self._packed, self._bias, "add"
+        )
+        return out.to(x.dtype)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}"
+
+
+class FewRowsLinear(PackedLinear):
+    """A packed layer with another product, of the same weight, for calls of a few rows.
+
+    A law does not depend on how many rows a call has by more than rounding.
+
+    Args:
+        weight, bias: as `PackedLinear`.
+        most_rows: of the other product.
+    """
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, most_rows: int) -> None:
+        super().__init__(weight, bias)
+        self._most_rows = most_rows
+        self._few_bias = None if bias is None else bias.detach().clone()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = self._of_few(x)
+        if out is None:
+            return super().forward(x)
+        return out if self._few_bias is None else out.add_(self._few_bias)
+
+    def added(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        out = self._of_few(x)
+        if out is None:
+            return super().added(x, other)
+        return (out if self._few_bias is None else out.add_(self._few_bias)).add_(other)
+
+    def _of_few(self, x: torch.Tensor) -> torch.Tensor | None:
+        """``x @ weight.T`` if ``x`` has few rows."""
+        if x.numel() > self._most_rows * self.in_features:
+            return None
+        out = self._product(x.reshape(-1, self.in_features))
+        return out.view(*x.shape[:-1], self.out_features)
+
+    def _product(self, x: torch.Tensor) -> torch.Tensor:
+        """The same for ``x`` of two dimensions."""
+        raise NotImplementedError
+
+
+class OneRowLinear(FewRowsLinear):
+    """For CPUs without products of bfloat16: one row by the bfloat16 weight, more by float32.
+
+    PyTorch's own bfloat16 product takes as long for each row as float32 takes for all of a few; but
+    half of float32 for a single one. The weight takes 6 bytes a number.
+    """
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        super().__init__(weight, bias, most_rows=1)
+        # A parameter that an embedding shares stays one.
+        shared = isinstance(weight, nn.Parameter)
+        self._narrow = weight if shared else nn.Parameter(weight.contiguous(), requires_grad=False)
+
+    def _product(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(x, self._narrow)
 
 
 #: What makes a packed layer of a weight and a bias.
@@ -61,8 +127,28 @@ def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
     if device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     if dtype == torch.bfloat16:
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+        return _has_bfloat16_products() or _widens()
     return dtype == torch.float32
+
+
+def best_pack(dtype: torch.dtype) -> Pack:
+    """The packed form for weights of a dtype that `can_pack`."""
+    return PackedLinear if _kernel_dtype(dtype) == dtype else OneRowLinear
+
+
+def _kernel_dtype(dtype: torch.dtype) -> torch.dtype:
+    """What products of a dtype are computed in."""
+    widened = dtype == torch.bfloat16 and not _has_bfloat16_products()
+    return torch.float32 if widened else dtype
+
+
+def _has_bfloat16_products() -> bool:
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def _widens() -> bool:
+    """Whether float32 products of a bfloat16 model were measured to be the faster ones."""
+    return torch.backends.cpu.get_cpu_capability() == "AVX2"
 
 
 def linear_weight(layer: nn.Module) -> torch.Tensor | None:

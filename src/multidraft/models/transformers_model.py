@@ -22,7 +22,7 @@ from multidraft.models.four_bit import pack_four_bit, require_four_bit, round_we
 from multidraft.models.head import ReducedHead
 from multidraft.models.layers import count_layers, of_layers
 from multidraft.models.lean import lean_layers
-from multidraft.models.packed import FAST_ROWS, Pack, PackedLinear, pack_linears
+from multidraft.models.packed import FAST_ROWS, PackedLinear, best_pack, pack_linears
 
 _DEFAULT_MAX_LENGTH = 4096
 _PREFILL_CHUNK = 512
@@ -100,7 +100,7 @@ class TransformersModel:
                 layer that ``head_tokens`` could reduce.
             InvalidInput: ``max_length`` exceeds what the model can hold, a count is below 1,
                 ``head_tokens`` are not distinct ids of the vocabulary, or ``four_bit`` for a model
-                that is not in bfloat16 on a CPU with AVX-512 instructions for it.
+                that is not in bfloat16 on a CPU that is faster so (see `can_be_four_bit`).
         """
         selfcheck.refuse_unsupported(model.config, type(model))
         self.max_length = resolve_max_length(max_length, model.config)
@@ -120,7 +120,7 @@ class TransformersModel:
         self.windows: set[int | None] = set()
 
         self.four_bit = four_bit
-        pack: Pack = PackedLinear
+        pack = best_pack(self.dtype)
         if four_bit:
             require_four_bit(self.device, self.dtype)
             pack = pack_four_bit
@@ -134,7 +134,7 @@ class TransformersModel:
             head = ReducedHead(model, head_tokens, self.eos_token_ids, self.vocab_size, pack)
         model.set_attn_implementation(ATTENTION_NAME)
         packed = lean_layers(model, pack) + pack_linears(model, pack)
-        self._fewest_rows = FAST_ROWS if packed and not four_bit else 1
+        self._fewest_rows = FAST_ROWS if packed and pack is PackedLinear else 1
         reference.compare(self)
         if head is not None:
             head.install(model)

@@ -20,15 +20,16 @@ from multidraft.models.disk import cache_folder, whole_file
 from multidraft.models.transformers_model import TransformersModel
 
 #: Measured in this order, the first two always and the others while there is time: how wide drafts
-#: may be depends on where a call stops being bound by memory.
-_ALWAYS, _ROWS = (1, 16), (4, 32, 8, 2, 64)
+#: may be depends on where a call stops being bound by memory, and some CPUs have a way of their own
+#: with a single row.
+_ALWAYS, _ROWS = (1, 16), (4, 2, 8, 32, 64)
 _CONTEXT = 64  # tokens before the measured rows
-_TIMES, _TIMES_SLOW = 4, 2  # of calls, and of those that take long
-_SLOW = 0.05
+_TIMES = ((0.05, 4), (0.25, 2))  # of calls that take less than so many seconds; of others one
 _STILL = 1.5  # how far the machine's speed may be from what it was, for the curve to be believed
-_MOST_SECONDS = 2.5  # for one model; the sizes left over lie on straight lines
+# For one model, in seconds or, where that is longer, in steps; the sizes left over lie on lines.
+_MOST_SECONDS, _MOST_STEPS = 2.5, 20
 _PLAIN_STEPS = 8  # the last so many say what a plain step takes
-_KERNELS = 3  # raised when calls come to cost something else by a change of ours
+_KERNELS = 4  # raised when calls come to cost something else by a change of ours
 
 
 class Costs:
@@ -141,7 +142,8 @@ def _file_of(model: TransformersModel) -> Path:
 def _chip(model: TransformersModel) -> str:
     if model.device.type == "cuda":
         return torch.cuda.get_device_name(model.device)
-    return platform.machine()
+    # A container may be moved to another kind of machine with its name and its home.
+    return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
 
 
 def measure(model: LanguageModel, counts: Sequence[int] = (*_ALWAYS, *_ROWS)) -> Curve:
@@ -153,11 +155,12 @@ def measure(model: LanguageModel, counts: Sequence[int] = (*_ALWAYS, *_ROWS)) ->
         room = model.max_length
         model.prefill(slot, [i % model.vocab_size for i in range(min(_CONTEXT, room // 2))])
         for rows in counts:
-            late = time.perf_counter() - started > _MOST_SECONDS
+            most = max(_MOST_SECONDS, _MOST_STEPS * points.get(1, 0.0))
+            late = time.perf_counter() - started > most
             if rows > room // 2 or (late and rows not in _ALWAYS):
                 continue
             first = _timed(model, slot, rows)  # of its size, which pays for memory
-            times = _TIMES if first < _SLOW else _TIMES_SLOW
+            times = next((times for most, times in _TIMES if first < most), 1)
             points[rows] = min(_timed(model, slot, rows) for _ in range(times))
     finally:
         model.close(slot)
