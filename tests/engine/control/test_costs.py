@@ -58,20 +58,25 @@ def test_measured_on_a_model():
     model.open()  # its slot is free again
 
 
-def test_a_slow_model_is_measured_where_positions_cost(monkeypatch):
-    """However long it takes: else positions would seem to be free."""
+@pytest.mark.parametrize(
+    ("row", "measured", "most"),
+    [(1.0, [1, 16], 40), (0.1, [1, 2, 4, 8, 16, 32], 25)],
+)
+def test_a_slow_model_is_measured_where_positions_cost(monkeypatch, row, measured, most):
+    """One and sixteen however long it takes: else positions would seem to be free. Others for as
+    long as sixteen steps; a call is timed once besides the first of its size."""
     now = [0.0]
 
     def timed(model, slot, rows):
-        now[0] += 1.0 + 0.1 * rows
-        return 1.0 + 0.1 * rows
+        now[0] += 1.0 + row * rows
+        return 1.0 + row * rows
 
     monkeypatch.setattr(costs_module, "_timed", timed)
     monkeypatch.setattr(costs_module.time, "perf_counter", lambda: now[0])
     curve = measure(markov(random_pair(3, 9, 0.5).target, slots=1))
-    assert list(curve.to_dict()) == [1, 16]
-    assert curve(9) == pytest.approx(1.9) and curve(24) == pytest.approx(3.4)
-    assert now[0] < 13  # a first call of each size and two timed ones
+    assert list(curve.to_dict()) == measured
+    assert curve(9) == pytest.approx(1.0 + 9 * row) and curve(24) == pytest.approx(1.0 + 24 * row)
+    assert now[0] < most
 
 
 def tiny_model(slots: int = 1) -> TransformersModel:

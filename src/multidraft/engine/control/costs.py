@@ -27,7 +27,7 @@ _CONTEXT = 64  # tokens before the measured rows
 _TIMES = ((0.05, 4), (0.25, 2))  # of calls that take less than so many seconds; of others one
 _STILL = 1.5  # how far the machine's speed may be from what it was, for the curve to be believed
 # For one model, in seconds or, where that is longer, in steps; the sizes left over lie on lines.
-_MOST_SECONDS, _MOST_STEPS = 2.5, 20
+_MOST_SECONDS, _MOST_STEPS = 2.5, 16
 _PLAIN_STEPS = 8  # the last so many say what a plain step takes
 _KERNELS = 4  # raised when calls come to cost something else by a change of ours
 
