@@ -59,7 +59,7 @@ class Decoder:
         verifier: a method's name (see `multidraft.verify.VERIFIERS`) or a `Verifier`. Default:
             "traversal", which takes any drafter.
         controller: chooses how much each round drafts. "auto" measures what is fastest, plain steps
-            included (the models' costs are measured now, which takes a second or two, and kept for
+            included (the models' costs are measured now, which takes a few seconds, and kept for
             the next time): the output has the same law, but its tokens depend on the clock, unless
             the choices are replayed. None: as much as the drafter can.
 

@@ -95,7 +95,8 @@ class Costs:
 
 def costs_of(target: LanguageModel, draft: LanguageModel | None) -> Costs:
     """Measured now. Of models on disk the shape of the curve is kept per model and machine, and
-    only its scale measured anew. Takes a second or two, and a free slot of each model.
+    only its scale measured anew. The first time takes a few seconds, or as long as thirty steps
+    of a slow model; and a free slot of each.
 
     Raises:
         InvalidInput: a model has no free slot.
