@@ -134,7 +134,7 @@ def test_one_transformers_model_as_target_and_draft(tiny):
 # ------------------------------------------------------------ a real model
 
 NAME = "smollm2-135m-instruct"
-TOKENS = 200
+TOKENS = 80
 PROMPT = [{"role": "user", "content": "Write a short story about a lighthouse keeper."}]
 
 
