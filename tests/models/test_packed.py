@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
+from multidraft import UnsupportedModel
 from multidraft.models import PREFIX, Extension, TransformersModel
 from multidraft.models.load import resolve_dtype
 from multidraft.models.packed import OneRowLinear, PackedLinear, can_pack, pack_linears
@@ -25,7 +26,10 @@ def avx2(monkeypatch):
     if torch.float32 not in DTYPES:
         pytest.skip("no packed form of float32 on this machine")
     monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: "AVX2")
-    monkeypatch.setattr("multidraft.models.packed._has_bfloat16_products", lambda: False)
+    monkeypatch.setattr("torch.cpu._is_avx512_supported", lambda: False)
+    for module in ("packed", "four_bit"):
+        name = f"multidraft.models.{module}.has_bfloat16_products"
+        monkeypatch.setattr(name, lambda: False)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -94,14 +98,32 @@ def test_without_bfloat16_products_one_row_reads_the_weight_itself(avx2):
     model.extend([Extension(slot, [5], [PREFIX])])
     assert seen == [1] * len(layers)
     model.extend([Extension(slot, [5, 9], [PREFIX, PREFIX])])
-    assert len(seen) <= len(layers) + 1  # of the head, where one row is asked for
+    assert len(seen) == len(layers)
+    model.extend([Extension(slot, [5, 9], [PREFIX, PREFIX], wanted=[1])])
+    assert seen == [1] * (len(layers) + 1)  # the head's
+
+
+@pytest.mark.parametrize("family", ["gpt2", "qwen2"])
+def test_without_bfloat16_products_the_check_at_load_covers_one_row(avx2, family, monkeypatch):
+    """Of a head of fewer tokens, too; and of weights that lie the other way."""
+
+    def load():
+        model = build(CONFIGS[family]).to(torch.bfloat16)
+        return TransformersModel(model, slots=2, head_tokens=range(40))
+
+    layers = [m for m in load()._model.modules() if isinstance(m, PackedLinear)]
+    assert layers and all(type(layer) is OneRowLinear for layer in layers)
+    right = OneRowLinear._product
+    monkeypatch.setattr(OneRowLinear, "_product", lambda layer, x: 1.2 * right(layer, x))
+    with pytest.raises(UnsupportedModel, match="differs"):
+        load()
 
 
 def test_auto_is_bfloat16_where_one_row_is_faster_so(avx2, monkeypatch):
     assert resolve_dtype("auto", CPU) == torch.bfloat16
     monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: "DEFAULT")
     assert resolve_dtype("auto", CPU) == torch.float32
-    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: "AVX512")
+    monkeypatch.setattr("torch.cpu._is_avx512_supported", lambda: True)
     for can in (True, False):  # emulated without
         monkeypatch.setattr("torch.cpu._is_avx512_bf16_supported", lambda can=can: can)
         assert resolve_dtype("auto", CPU) == (torch.bfloat16 if can else torch.float32)

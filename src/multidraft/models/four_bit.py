@@ -18,9 +18,11 @@ from multidraft.errors import InvalidInput
 from multidraft.models.packed import (
     FewRowsLinear,
     PackedLinear,
-    best_pack,
     can_pack,
+    has_bfloat16_products,
     linear_weight,
+    pack_best,
+    widens_bfloat16,
 )
 
 GROUP = 32
@@ -51,7 +53,7 @@ class FourBitLinear(FewRowsLinear):
 
 def pack_four_bit(weight: torch.Tensor, bias: torch.Tensor | None) -> PackedLinear:
     """A `FourBitLinear` where the weight's shape allows it, else the usual packed layer."""
-    return (FourBitLinear if _fits(weight) else best_pack(weight.dtype))(weight, bias)
+    return (FourBitLinear if _fits(weight) else pack_best)(weight, bias)
 
 
 def most_rows() -> int:
@@ -59,7 +61,7 @@ def most_rows() -> int:
 
     Measured against products of bfloat16 with AVX-512, and of float32 with AVX2.
     """
-    return 4 if _capability() == "AVX512" else 8
+    return 4 if has_bfloat16_products() else 8
 
 
 def can_be_four_bit(device: torch.device) -> bool:
@@ -70,14 +72,8 @@ def can_be_four_bit(device: torch.device) -> bool:
     """
     if not can_pack(torch.bfloat16, device):
         return False
-    capability = _capability()
-    return capability == "AVX2" or (
-        capability == "AVX512" and torch.cpu._is_avx512_bf16_supported()
-    )
-
-
-def _capability() -> str:
-    return torch.backends.cpu.get_cpu_capability()
+    capability = torch.backends.cpu.get_cpu_capability()
+    return widens_bfloat16() or (capability == "AVX512" and torch.cpu._is_avx512_bf16_supported())
 
 
 def require_four_bit(device: torch.device, dtype: torch.dtype = torch.bfloat16) -> None:

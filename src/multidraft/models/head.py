@@ -15,7 +15,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from multidraft.errors import InvalidInput, UnsupportedModel
-from multidraft.models.packed import Pack, PackedLinear, can_pack
+from multidraft.models.packed import Pack, can_pack, pack_best
 
 
 class ReducedHead:
@@ -44,7 +44,7 @@ class ReducedHead:
         tokens: Sequence[int],
         always: Iterable[int],
         vocab_size: int,
-        pack: Pack = PackedLinear,
+        pack: Pack = pack_best,
     ) -> None:
         check_ids(tokens, vocab_size)
         layer = model.get_output_embeddings()  # type: ignore[no-untyped-call]

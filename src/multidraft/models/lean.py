@@ -19,7 +19,7 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer
 
 from multidraft.models.attention import Plan, tree_attention
 from multidraft.models.cache import SlotCache
-from multidraft.models.packed import Pack, PackedLinear, can_pack
+from multidraft.models.packed import Pack, PackedLinear, can_pack, pack_best
 
 # Exact types: a subclass may compute something else.
 _FAMILY = (LlamaDecoderLayer, MistralDecoderLayer, Qwen2DecoderLayer)
@@ -96,7 +96,7 @@ def _joined(pack: Pack, *linears: nn.Linear) -> PackedLinear:
     return pack(torch.cat(weights), bias)
 
 
-def lean_layers(model: PreTrainedModel, pack: Pack = PackedLinear) -> int:
+def lean_layers(model: PreTrainedModel, pack: Pack = pack_best) -> int:
     """Replace every decoder layer that can be, in place; returns how many were."""
     replaced = 0
     for parent in model.modules():

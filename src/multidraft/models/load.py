@@ -48,7 +48,7 @@ def load_model(
     Args:
         name: a model known by name, a Hugging Face repository, or a local folder or file.
         dtype: ``float32``, ``bfloat16``, ``float16``, the torch dtype, or ``auto``: bfloat16 where
-            the device computes it natively, else float32.
+            that is the faster one on the device, else float32 (see docs/models.md).
         device: any torch device; a CUDA GPU if there is one, else the CPU, when None.
         max_length: the most positions of one sequence; the model's context, but at most 4096, when
             None.
@@ -122,7 +122,7 @@ def _has_fast_bfloat16(device: torch.device) -> bool:
     if device.type != "cpu":
         return device.type == "xpu"
     # oneDNN also emulates bfloat16 with AVX-512, slower than float32: ask for the instructions.
-    if torch.backends.cpu.get_cpu_capability() == "AVX512":
+    if torch.cpu._is_avx512_supported():
         return torch.cpu._is_avx512_bf16_supported()
     return can_pack(torch.bfloat16, device)
 

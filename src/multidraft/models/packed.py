@@ -127,28 +127,25 @@ def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
     if device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     if dtype == torch.bfloat16:
-        return _has_bfloat16_products() or _widens()
+        return has_bfloat16_products() or widens_bfloat16()
     return dtype == torch.float32
-
-
-def best_pack(dtype: torch.dtype) -> Pack:
-    """The packed form for weights of a dtype that `can_pack`."""
-    return PackedLinear if _kernel_dtype(dtype) == dtype else OneRowLinear
 
 
 def _kernel_dtype(dtype: torch.dtype) -> torch.dtype:
     """What products of a dtype are computed in."""
-    widened = dtype == torch.bfloat16 and not _has_bfloat16_products()
+    widened = dtype == torch.bfloat16 and not has_bfloat16_products()
     return torch.float32 if widened else dtype
 
 
-def _has_bfloat16_products() -> bool:
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+def has_bfloat16_products() -> bool:
+    """Whether oneDNN has any for this CPU, be they emulated."""
+    available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return bool(available and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def _widens() -> bool:
-    """Whether float32 products of a bfloat16 model were measured to be the faster ones."""
-    return torch.backends.cpu.get_cpu_capability() == "AVX2"
+def widens_bfloat16() -> bool:
+    """Whether it has none, and those of float32 were measured to be faster than PyTorch's own."""
+    return torch.backends.cpu.get_cpu_capability() == "AVX2" and not has_bfloat16_products()
 
 
 def linear_weight(layer: nn.Module) -> torch.Tensor | None:
@@ -159,7 +156,13 @@ def linear_weight(layer: nn.Module) -> torch.Tensor | None:
     return layer.weight.t() if type(layer) is Conv1D else None
 
 
-def pack_linears(model: nn.Module, pack: Pack = PackedLinear) -> int:
+def pack_best(weight: torch.Tensor, bias: torch.Tensor | None) -> PackedLinear:
+    """The packed layer that is fastest here, of a weight that `can_pack`."""
+    own = _kernel_dtype(weight.dtype) == weight.dtype
+    return (PackedLinear if own else OneRowLinear)(weight, bias)
+
+
+def pack_linears(model: nn.Module, pack: Pack = pack_best) -> int:
     """Replace every plain linear layer of ``model`` by a packed one, in place, where it can be.
 
     Each original weight is freed as it is replaced; one that an embedding shares stays there.

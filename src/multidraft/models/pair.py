@@ -47,10 +47,10 @@ def check_draft_here(
     Raises:
         InvalidInput: see `check_draft`; also a dtype that cannot be had here.
     """
-    where = check_draft(name, head, dtype, device)
+    known_as = check_draft(name, head, dtype, device)
     if dtype == INT4:
         require_four_bit(resolve_device(device))
-    return where
+    return known_as
 
 
 def _check_own(name: str, head: str | None, dtype: str | torch.dtype | None) -> None:

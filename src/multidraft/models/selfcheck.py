@@ -155,24 +155,27 @@ def _score_in_one_call(
     trees = list(zip(random_trees, _PREFIX_LENGTHS, strict=True))[: model.num_slots]
     slots = [model.open() for _ in trees]
     windows: set[int | None] = set()
-    parts: list[list[torch.Tensor]] = []
+    parts: dict[int, list[torch.Tensor]] = {slot: [] for slot in slots}
+    whole, last = list(zip(slots, trees, strict=True)), len(_PARENTS) - 1
+    # The last node of each in a call of its own: a single row may be computed in another way.
+    calls = [(0, _SPLIT, whole), (_SPLIT, last, whole), *((last, last + 1, [one]) for one in whole)]
     try:
-        for slot, (tree, length) in zip(slots, trees, strict=True):
+        for slot, (tree, length) in whole:
             model.prefill(slot, tree[:length])
-        for start, stop in ((0, _SPLIT), (_SPLIT, len(_PARENTS))):
-            parts.append(
-                model.extend(
-                    [
-                        Extension(slot, tree[length + start : length + stop], _PARENTS[start:stop])
-                        for slot, (tree, length) in zip(slots, trees, strict=True)
-                    ]
-                )
+        for start, stop, members in calls:
+            found = model.extend(
+                [
+                    Extension(slot, tree[length + start : length + stop], _PARENTS[start:stop])
+                    for slot, (tree, length) in members
+                ]
             )
+            for (slot, _), logits in zip(members, found, strict=True):
+                parts[slot].append(logits)
             windows |= model.windows
     finally:
         for slot in slots:
             model.close(slot)
-    return [torch.cat(part) for part in zip(*parts, strict=True)], windows
+    return [torch.cat(parts[slot]) for slot in slots], windows
 
 
 @contextmanager

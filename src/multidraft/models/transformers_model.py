@@ -22,7 +22,7 @@ from multidraft.models.four_bit import pack_four_bit, require_four_bit, round_we
 from multidraft.models.head import ReducedHead
 from multidraft.models.layers import count_layers, of_layers
 from multidraft.models.lean import lean_layers
-from multidraft.models.packed import FAST_ROWS, PackedLinear, best_pack, pack_linears
+from multidraft.models.packed import FAST_ROWS, FewRowsLinear, pack_best, pack_linears
 
 _DEFAULT_MAX_LENGTH = 4096
 _PREFILL_CHUNK = 512
@@ -120,10 +120,9 @@ class TransformersModel:
         self.windows: set[int | None] = set()
 
         self.four_bit = four_bit
-        pack = best_pack(self.dtype)
+        pack = pack_four_bit if four_bit else pack_best
         if four_bit:
             require_four_bit(self.device, self.dtype)
-            pack = pack_four_bit
             round_weights(model)  # what follows is checked against the rounded model
         reference = selfcheck.Reference(model)  # while the model is still transformers' own
         self.vocab_size = reference.vocab_size
@@ -134,7 +133,8 @@ class TransformersModel:
             head = ReducedHead(model, head_tokens, self.eos_token_ids, self.vocab_size, pack)
         model.set_attn_implementation(ATTENTION_NAME)
         packed = lean_layers(model, pack) + pack_linears(model, pack)
-        self._fewest_rows = FAST_ROWS if packed and pack is PackedLinear else 1
+        few = any(isinstance(layer, FewRowsLinear) for layer in model.modules())
+        self._fewest_rows = FAST_ROWS if packed and not few else 1
         reference.compare(self)
         if head is not None:
             head.install(model)

@@ -22,12 +22,12 @@ from multidraft.models.transformers_model import TransformersModel
 #: Measured in this order, the first two always and the others while there is time: how wide drafts
 #: may be depends on where a call stops being bound by memory, and some CPUs have a way of their own
 #: with a single row.
-_ALWAYS, _ROWS = (1, 16), (4, 2, 8, 32, 64)
+_ALWAYS, _ROWS = (1, 16), (2, 4, 8, 32, 64)
 _CONTEXT = 64  # tokens before the measured rows
 _TIMES = ((0.05, 4), (0.25, 2))  # of calls that take less than so many seconds; of others one
 _STILL = 1.5  # how far the machine's speed may be from what it was, for the curve to be believed
 # For one model, in seconds or, where that is longer, in steps; the sizes left over lie on lines.
-_MOST_SECONDS, _MOST_STEPS = 2.5, 16
+_MOST_SECONDS, _MOST_STEPS = 2.5, 20
 _PLAIN_STEPS = 8  # the last so many say what a plain step takes
 _KERNELS = 4  # raised when calls come to cost something else by a change of ours
 
@@ -150,19 +150,19 @@ def _chip(model: TransformersModel) -> str:
 def measure(model: LanguageModel, counts: Sequence[int] = (*_ALWAYS, *_ROWS)) -> Curve:
     """Time calls of 1 to 64 rows: the fastest of a few each, as what disturbs only slows."""
     points: dict[float, float] = {}
-    started = time.perf_counter()
     slot = model.open()
     try:
         room = model.max_length
         model.prefill(slot, [i % model.vocab_size for i in range(min(_CONTEXT, room // 2))])
+        started = time.perf_counter()
         for rows in counts:
             most = max(_MOST_SECONDS, _MOST_STEPS * points.get(1, 0.0))
             late = time.perf_counter() - started > most
             if rows > room // 2 or (late and rows not in _ALWAYS):
                 continue
             first = _timed(model, slot, rows)  # of its size, which pays for memory
-            times = next((times for most, times in _TIMES if first < most), 1)
-            points[rows] = min(_timed(model, slot, rows) for _ in range(times))
+            times = next((times for below, times in _TIMES if first < below), 1)
+            points[rows] = min(first, *(_timed(model, slot, rows) for _ in range(times)))
     finally:
         model.close(slot)
     # More rows never cost less; where they seem to, that is noise.
