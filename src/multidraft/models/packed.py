@@ -21,10 +21,6 @@ from transformers.pytorch_utils import Conv1D
 # same times; in float32 a hint of 1 makes several rows slower and a larger one costs nothing.
 _ROWS_HINT = 16
 
-#: Fewest rows worth computing: 1 to 3 rows take 10 to 30 % longer than 4, in both dtypes and at
-#: every size measured (192 x 576 to 151936 x 1536).
-FAST_ROWS = 4
-
 
 class PackedLinear(nn.Module):
     """``x @ weight.T + bias`` for a weight ``[out_features, in_features]`` packed for oneDNN."""
@@ -116,6 +112,17 @@ class OneRowLinear(FewRowsLinear):
 
     def _product(self, x: torch.Tensor) -> torch.Tensor:
         return nn.functional.linear(x, self._narrow)
+
+
+def fewest_rows(model: nn.Module) -> int:
+    """How many rows a call of a model with packed layers had best have at least.
+
+    With AVX-512, 1 to 3 rows take 10 to 30 % longer than 4, in both dtypes and at every size
+    measured (192 x 576 to 151936 x 1536). With AVX2 alone one row takes a sixth less than four.
+    """
+    layers = [layer for layer in model.modules() if isinstance(layer, PackedLinear)]
+    other = any(isinstance(layer, FewRowsLinear) for layer in layers)
+    return 1 if not layers or other or torch.backends.cpu.get_cpu_capability() == "AVX2" else 4
 
 
 #: What makes a packed layer of a weight and a bias.

@@ -22,7 +22,7 @@ from multidraft.models.four_bit import pack_four_bit, require_four_bit, round_we
 from multidraft.models.head import ReducedHead
 from multidraft.models.layers import count_layers, of_layers
 from multidraft.models.lean import lean_layers
-from multidraft.models.packed import FAST_ROWS, FewRowsLinear, pack_best, pack_linears
+from multidraft.models.packed import fewest_rows, pack_best, pack_linears
 
 _DEFAULT_MAX_LENGTH = 4096
 _PREFILL_CHUNK = 512
@@ -132,9 +132,9 @@ class TransformersModel:
         if head_tokens is not None:  # the weights are still there to be taken from
             head = ReducedHead(model, head_tokens, self.eos_token_ids, self.vocab_size, pack)
         model.set_attn_implementation(ATTENTION_NAME)
-        packed = lean_layers(model, pack) + pack_linears(model, pack)
-        few = any(isinstance(layer, FewRowsLinear) for layer in model.modules())
-        self._fewest_rows = FAST_ROWS if packed and not few else 1
+        lean_layers(model, pack)
+        pack_linears(model, pack)
+        self._fewest_rows = fewest_rows(model)
         reference.compare(self)
         if head is not None:
             head.install(model)
