@@ -280,7 +280,7 @@ def _drawn(x: Tensor, temperature: float, params: SamplingParams) -> Tensor | No
     ids: Tensor | None = None  # the tokens kept so far; None: all
     size = x.shape[0]
     if 0 < params.top_k < size:
-        ids = _top_k(x, params.top_k)
+        ids = top_k_ids(x, params.top_k)
         if ids is None:
             return None
         x = x[ids]
@@ -315,8 +315,9 @@ def _softmax(x: Tensor, temperature: float) -> Tensor | None:
     return torch.softmax((x - top) / min(max(temperature, limits.tiny), limits.max), dim=-1)
 
 
-def _top_k(x: Tensor, k: int) -> Tensor | None:
-    """Ids, in order, of the k largest values and of all that equal the k-th."""
+def top_k_ids(x: Tensor, k: int) -> Tensor | None:
+    """Ids, in order, of the k largest values of x [V] and of all that equal the k-th; None where
+    the largest is not finite."""
     maxima = _blocks(x).amax(1)
     # The k-th largest block maximum is no more than the k-th largest value.
     few = k <= len(maxima) // 2

@@ -12,17 +12,18 @@ from multidraft import SamplingParams
 from multidraft.audit.exact import analyse_answer
 from multidraft.chance import RandomChance
 from multidraft.draft import HybridTreeDrafter, LookupDrafter, UnionDrafter
-from multidraft.draft.base import SURENESSES, DraftRequest, Prices, sureness
-from multidraft.draft.union import offered
+from multidraft.draft.base import SURENESSES, DraftRequest, Prices, offered, sureness
 from multidraft.tree import ROOT
 from tests.draft.laws import EXACT, METHODS, Priced, random_model
 
 prices = st.builds(
     Prices,
     node=st.sampled_from([0.0, 0.1, 0.4]),
+    first=st.sampled_from([0.0, 0.3, 1.0]),
     calls=st.lists(st.sampled_from([0.0, 0.2, 0.5, 0.9]), max_size=3).map(tuple),
     draft=st.just(()) | st.tuples(*[st.sampled_from([0.3, 0.8, 1.5])] * SURENESSES),
     lookup=st.sampled_from([0.4, 1.0]),
+    sure=st.sampled_from([0.0, 0.7, 0.9, math.inf]),
     model_gain=st.sampled_from([-math.inf, 0.3, math.inf]),
 )
 
@@ -104,6 +105,29 @@ def test_the_model_is_asked_only_where_it_adds_more_than_lookup():
     alone = propose(drafter, Prices(0.1, model_gain=worth - 0.01))
     assert ROOT in asked.laws and asked.draft_rows
     assert not alone.laws and alone.tokens == found.tokens and alone.reach[1] == found.reach[1]
+
+
+def test_scoring_anything_must_be_worth_its_price():
+    """Where two positions cost much more than one: all, or nothing."""
+    lookup, tree = LookupDrafter(4, 4, 1), HybridTreeDrafter(random_model(1, 3), 4, 6)
+    drafter = UnionDrafter(lookup, tree)
+    worth = offered(propose(lookup, Prices()), Prices())
+    few, many = (Prices(first=worth + more, model_gain=-math.inf) for more in (-0.01, 0.01))
+    for each in (lookup, drafter):
+        assert propose(each, few).tokens == propose(lookup, Prices()).tokens
+        assert len(propose(each, many)) == 1
+    # The draft's law at the root decides, before anything is drawn.
+    for each in (tree, drafter):
+        asked = propose(each, Prices(node=0.4, first=9.0))
+        reach = sum(asked.reach[entry.node] for entry in asked.entries[ROOT])
+        assert 0.0 < reach < 1.0
+        sure, unsure = (Prices(node=0.4, first=9.0, sure=reach + more) for more in (-0.001, 0.001))
+        assert propose(each, sure).tokens == asked.tokens
+        nothing = propose(each, unsure)
+        assert len(nothing) == 1 and nothing.draft_rows == [1]
+    # Lookup that is worth it is scored anyway.
+    both = propose(drafter, Prices(first=worth - 0.01, sure=math.inf))
+    assert both.draft_rows and len(both) > len(propose(lookup, Prices()))
 
 
 def test_lookup_that_is_not_relied_on():

@@ -21,20 +21,26 @@ class Prices:
 
     Attributes:
         node: of a position that the target scores.
+        first: besides, of scoring any that was looked up: on some CPUs two positions take twice as
+            long as one, and a third hardly more.
         calls: of the draft model's first call, its second, and so on; the last one is that of all
             deeper calls too. Empty: calls are free.
         draft: accepted tokens for each that the draft model expected to be, by `sureness` of the
             nodes that the call goes on from. Empty: it is believed.
         lookup: accepted tokens for each that lookup expected to be: its estimates are corrected by
             it.
+        sure: the draft model's probability that one of its first tokens is accepted below which
+            none of them is worth scoring.
         model_gain: what asking the draft model is expected to add in all, prices paid. Where lookup
             is expected to add more, the model is not asked.
     """
 
     node: float = 0.0
+    first: float = 0.0
     calls: tuple[float, ...] = ()
     draft: tuple[float, ...] = ()
     lookup: float = 1.0
+    sure: float = 0.0
     model_gain: float = math.inf
 
     def call(self, depth: int) -> float:
@@ -49,6 +55,14 @@ class Prices:
 
 FREE = Prices()
 
+
+def offered(tree: DraftTree, prices: Prices) -> float:
+    """Tokens that a tree of given nodes is expected to add, prices paid."""
+    if len(tree) == 1:
+        return 0.0
+    return sum(reach - prices.node for reach in tree.reach.values()) - prices.first
+
+
 #: Between the classes of `sureness`.
 _SURE = (0.99, 0.97, 0.94, 0.9, 0.8, 0.65, 0.4)
 #: How many there are.
@@ -59,6 +73,11 @@ def sureness(reach: float) -> int:
     """How sure a draft is of nodes one of which it thinks accepted with probability ``reach``: a
     class, from 0 (sure). In some classes it may be right, in others not."""
     return sum(reach < edge for edge in _SURE)
+
+
+def least_sure(kind: int) -> float:
+    """The least reach of a class."""
+    return (*_SURE, 0.0)[kind]
 
 
 @dataclass(frozen=True)

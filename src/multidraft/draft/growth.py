@@ -14,7 +14,8 @@ import torch
 
 from multidraft.chance import Chance
 from multidraft.draft.base import Prices
-from multidraft.draft.shape import Prospect, allot, guess, tail_weight
+from multidraft.draft.shape import Prospect, allot, gains, guess, tail_weight
+from multidraft.sampling import top_k_ids
 from multidraft.tree import ROOT, DraftTree
 
 
@@ -89,6 +90,10 @@ class Growth:
             counts = allot(prospects, self._left, self._levels_left, self._prices.node)
         else:
             counts = _filled(width, len(nodes), self._left)
+        if self._depth == 0 and not self._is_worth_scoring(options[0], counts[0]):
+            self._given = DraftTree([self.tree.tokens[ROOT]], [-1], [[]])
+            self.frontier = []
+            return
         for node, option, count in zip(nodes, options, counts, strict=True):
             self._add_below(node, option, count)
         self._levels_left -= 1
@@ -101,6 +106,11 @@ class Growth:
         worth = sum(max(0.0, reliance * self._reach[n] - self._prices.node) for n in going_on)
         go_on = self._levels_left > 0 and worth >= self._prices.call(self._depth + 1)
         self.frontier = sorted(going_on) if go_on else []
+
+    def _is_worth_scoring(self, options: _Options, count: int) -> bool:
+        """Whether the draft is sure enough of the root's children for any to be scored."""
+        reach = sum(options.given.values()) + sum(gains(options.prospect, count))
+        return min(1.0, reach) >= self._prices.sure
 
     def add_rest(self) -> None:
         """Hang on the given nodes below those whose children are there already."""
@@ -184,12 +194,12 @@ def likeliest_tokens(law: torch.Tensor, count: int) -> list[int]:
     """The ``count`` likeliest tokens of a law [V], likeliest first, ties by id."""
     if count < 1:
         return []
-    values, ids = law.topk(min(count + 1, law.numel()))
-    pairs = list(zip(values.tolist(), ids.tolist(), strict=True))
-    if len(pairs) > count and pairs[count][0] == pairs[count - 1][0]:
-        # Which of equals `topk` takes is not said: keep those above, then the lowest ids.
-        edge = pairs[count][0]
-        above = [pair for pair in pairs if pair[0] > edge]
-        equal = (law == edge).nonzero()[: count - len(above), 0].tolist()
-        pairs = above + [(edge, token) for token in equal]
-    return [token for _, token in sorted(pairs[:count], key=lambda pair: (-pair[0], pair[1]))]
+    ids = top_k_ids(law, min(count, law.numel()))
+    assert ids is not None  # a law has no NaN and no infinity
+    values = law[ids]
+    # Of those that equal the last one, only the lowest ids.
+    above = values > values.min()
+    free = count - int(above.sum())
+    ids = torch.cat([ids[above], ids[~above][:free]])
+    pairs = zip(law[ids].tolist(), ids.tolist(), strict=True)
+    return [token for _, token in sorted(pairs, key=lambda pair: (-pair[0], pair[1]))]

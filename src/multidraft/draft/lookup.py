@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from multidraft.draft.base import DraftRequest, check_counts
+from multidraft.draft.base import DraftRequest, check_counts, offered
 from multidraft.draft.confidence import Confidence
 from multidraft.draft.suffix import NOTHING, Match, SuffixAutomaton
 from multidraft.errors import InvalidInput
@@ -102,9 +102,13 @@ class LookupDrafter:
         del self._histories[handle]
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[DraftTree]:
-        return [self._tree(request) for request in requests]
+        return [
+            tree if offered(tree, request.prices) > 0 else DraftTree.rooted_at(tree.tokens[0])
+            for request, tree in zip(requests, map(self.find, requests), strict=True)
+        ]
 
-    def _tree(self, request: DraftRequest) -> DraftTree:
+    def find(self, request: DraftRequest) -> DraftTree:
+        """All that was found and is worth its nodes' price, be it worth scoring anything or not."""
         history = self._histories[request.handle]
         for token in request.tokens[len(history.automaton) :]:
             for place in self._places(history):

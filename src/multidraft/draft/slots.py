@@ -109,8 +109,8 @@ class DraftSlots:
         for request, frontier, rows in zip(requests, frontiers, logits, strict=True):
             state = self._states[request.handle]
             assert state.tree is not None
-            for node, row in zip(frontier, rows, strict=True):
-                state.tree.laws[node] = _law(state, row, state.tree.path_tokens(node))
+            paths = [state.tree.path_tokens(node) for node in frontier]
+            state.tree.laws.update(zip(frontier, _laws(state, rows, paths), strict=True))
 
     def _known(self, tokens: Sequence[int]) -> list[int]:
         """An id in the target's padding may lie outside the draft's embedding. What stands in for
@@ -135,6 +135,16 @@ class DraftSlots:
         state.tree = None
 
 
+def _laws(
+    state: _State, rows: torch.Tensor, paths: Sequence[Sequence[int]]
+) -> Sequence[torch.Tensor]:
+    """The draft's laws from rows of its logits, together where that can be."""
+    try:
+        return state.warper.laws(resized(rows, state.vocab_size), paths).unbind()
+    except InvalidLogits:
+        return [_law(state, row, path) for row, path in zip(rows, paths, strict=True)]
+
+
 def _law(state: _State, row: torch.Tensor, path: Sequence[int]) -> torch.Tensor:
     """The draft's law from a row of its logits."""
     try:
@@ -148,13 +158,13 @@ def _law(state: _State, row: torch.Tensor, path: Sequence[int]) -> torch.Tensor:
         return torch.full((state.vocab_size,), 1 / state.vocab_size, dtype=wide, device=row.device)
 
 
-def resized(row: torch.Tensor, vocab_size: int) -> torch.Tensor:
-    """A row of logits cut or filled up (-inf) to ``vocab_size``.
+def resized(rows: torch.Tensor, vocab_size: int) -> torch.Tensor:
+    """Rows of logits [..., V'] cut or filled up (-inf) to ``vocab_size``.
 
     Models of one family pad the same vocabulary to different widths. The law that is left is
     the one the draft draws from, so nothing is lost.
     """
-    if row.numel() >= vocab_size:
-        return row[:vocab_size]
-    padding = row.new_full((vocab_size - row.numel(),), -torch.inf)
-    return torch.cat([row, padding])
+    missing = vocab_size - rows.shape[-1]
+    if missing <= 0:
+        return rows[..., :vocab_size]
+    return torch.nn.functional.pad(rows, (0, missing), value=-torch.inf)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from multidraft.draft.base import DraftRequest, Prices
+from multidraft.draft.base import DraftRequest, offered
 from multidraft.draft.hybrid import HybridTreeDrafter
 from multidraft.draft.lookup import LookupDrafter
 from multidraft.models.base import LanguageModel
@@ -54,16 +54,17 @@ class UnionDrafter:
         self.tree_drafter.close(handle)
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[DraftTree]:
-        found = self.lookup.propose(
-            [replace(r, handle=self._lookup_handle[r.handle]) for r in requests]
-        )
-        asked = [
-            r if r.prices.model_gain > offered(tree, r.prices) else replace(r, draft_length=0)
-            for r, tree in zip(requests, found, strict=True)
+        found = [
+            self.lookup.find(replace(r, handle=self._lookup_handle[r.handle])) for r in requests
         ]
-        return self.tree_drafter.propose_around(asked, found)
-
-
-def offered(tree: DraftTree, prices: Prices) -> float:
-    """Tokens a looked-up tree is expected to add, its nodes' price paid."""
-    return sum(reach - prices.node for reach in tree.reach.values())
+        asked, given = [], []
+        for request, tree in zip(requests, found, strict=True):
+            worth = offered(tree, request.prices)
+            if worth > 0.0:  # scored with or without the model
+                request = replace(request, prices=replace(request.prices, sure=0.0))
+            if request.prices.model_gain <= max(0.0, worth):
+                request = replace(request, draft_length=0)
+                tree = tree if worth > 0.0 else DraftTree.rooted_at(tree.tokens[0])
+            asked.append(request)
+            given.append(tree)
+        return self.tree_drafter.propose_around(asked, given)

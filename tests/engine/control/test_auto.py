@@ -7,6 +7,7 @@ import pytest
 
 from multidraft import Decoder, SamplingParams
 from multidraft.draft import HybridTreeDrafter, LookupDrafter, ModelDrafter, UnionDrafter
+from multidraft.engine.control.auto import AutoController
 from multidraft.engine.control.base import Replay
 from multidraft.engine.control.curve import Curve
 from multidraft.errors import InvalidInput
@@ -66,6 +67,16 @@ def test_not_slower_after_a_hundred_tokens(name, agreement):
     _, machine = run(name, peaked_pair(agreement), tokens=1500)
     tokens, seconds = seconds_after(machine, 100)
     assert tokens * TARGET(1) / seconds > 0.98
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize("agreement", [0.3, 0.6])
+def test_where_two_positions_take_twice_as_long_as_one(name, agreement):
+    """As on CPUs that have a way of their own with a single row."""
+    jump, draft = Curve.of({1: 1.0, 2: 1.9, 4: 2.2, 8: 2.8, 16: 3.4}), Curve.of({1: 0.2, 8: 0.7})
+    _, machine = run(name, peaked_pair(agreement), tokens=1500, draft=draft, target=jump)
+    tokens, seconds = seconds_after(machine, 100)
+    assert tokens * jump(1) / seconds > 0.97
 
 
 def test_lookup_is_still_relied_on_after_rounds_without_a_match():
@@ -211,7 +222,7 @@ def test_a_batch_times_no_more_plain_steps_than_one():
 
 
 @pytest.mark.parametrize("name", ["hybrid", "chain", "gbv"])
-@pytest.mark.parametrize("batch", [8, 16])
+@pytest.mark.parametrize("batch", [pytest.param(8, marks=pytest.mark.slow), 16])
 def test_a_batch_whose_sequences_differ(name, batch):
     """One is predicted well, the others badly; a draft call of one takes as long as that of all."""
     size, (verifier, make) = 8, DRAFTERS[name]
@@ -339,6 +350,10 @@ def test_auto_measures_the_models():
     decoder = Decoder(markov(pair.target, slots=1), drafter, "token", controller="auto")
     results = decoder.generate([[0]] * 3, SamplingParams(max_tokens=30, seed=0))
     assert [len(r.token_ids) for r in results] == [30] * 3
+    assert isinstance(decoder.engine.controller, AutoController)
+    costs = decoder.engine.controller._costs
+    assert 0 < costs.target(1) < 1 and 0 < costs.draft(1) < 1  # seconds, not what is made up
+    assert results[0].choices[0].reason == "trying the draft"
 
 
 def test_refusals():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from multidraft.draft.base import sureness
@@ -35,15 +37,32 @@ def test_value_of_a_round():
     own = after([(2, 1.0, []), (4, 3.0, [])])
     rounds, tokens, seconds = 0.9 + 1, 0.9 * 2 + 4, 0.9 * 1 + 3
     # A quarter of a token is held against them.
-    assert value(own, Record(), 0.5) == pytest.approx((tokens - 0.5 * seconds - 0.25) / rounds)
-    assert value(Record(), Record(), 0.5) == 0.0
+    expected = pytest.approx((tokens - 0.5 * seconds - 0.25) / rounds)
+    assert value(own, Record(), 0.5, False) == (0.0, expected)
+    assert value(Record(), Record(), 0.5, True) == (0.0, 0.0)
 
 
 def test_other_sequences_count_for_two_rounds():
     shared = after([(1, 1.0, [])] * 50)  # nearly ten rounds, all alike
-    assert value(Record(), shared, 0.5) == pytest.approx(0.5 - 0.25 / 2)
+    assert value(Record(), shared, 0.5, False)[1] == pytest.approx(0.5)  # no doubt of its own
     own = after([(4, 1.0, [])])
-    assert value(own, shared, 0.0) == pytest.approx((4 + 2 * 1 - 0.25) / (1 + 2))
+    assert value(own, shared, 0.0, False)[1] == pytest.approx((4 + 2 * 1 - 0.25) / (1 + 2))
+
+
+def test_what_an_unsure_draft_begins_is_left_out_where_it_loses():
+    own = Record()
+    for reach, tokens, seconds in [(0.995, 4, 3.0), (0.98, 0, 2.0), (0.5, 3, 2.0), (0.3, 0, 2.0)]:
+        own.drafting.rounds += 1.0
+        own.drafting.tokens += tokens
+        own.drafting.seconds += seconds + 0.5  # of asking
+        own.drafting.add_start(reach, tokens, seconds)
+    # At a speed of 1: +1, -2, +1, -2 tokens. Together the last two have lost 1, the last three 3.
+    sure, worth = value(own, Record(), 1.0, True)
+    assert sure == 0.99
+    assert worth == pytest.approx((4 - 3.0 - 4 * 0.5 - 0.25) / 4)
+    assert value(own, Record(), 1.0, False) == (0.0, pytest.approx((7 - 11.0 - 0.25) / 4))
+    assert value(own, Record(), 0.1, True)[0] == 0.0  # not a whole token is lost
+    assert value(own, Record(), 3.0, True)[0] == math.inf
 
 
 def test_what_is_not_drafted_fades():

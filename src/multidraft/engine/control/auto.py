@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from multidraft.draft.base import Drafter, Prices
 from multidraft.engine.control.base import Choice, Round
 from multidraft.engine.control.costs import Costs
+from multidraft.engine.control.exploration import Exploration
 from multidraft.engine.control.lengths import best_length
 from multidraft.engine.control.record import (
     KEPT_SHARED,
@@ -29,29 +30,21 @@ from multidraft.engine.control.record import (
     reliances,
     value,
 )
-from multidraft.engine.control.told import calls_of, looked_up, rows_together
+from multidraft.engine.control.told import calls_of, first_reach, looked_up, rows_together
+from multidraft.engine.control.usual import UsualVerification
 from multidraft.engine.sequence import Sequence as Running
 
-#: Rounds of a new pair in which the draft is asked whatever comes of it: fewer say too little.
-TRIALS = 10
-#: Tokens that plain decoding would have been ahead by when they end sooner.
-_TRIAL_LOSS = 6.0
 #: Plain steps for which the speed of all sequences counts in one, and a usual speed in all, in
 #: tokens a plain step: the first drafts would be too long if their time were worth plain steps.
 _STEPS, _USUAL = 5.0, 1.7
-#: Share of the time that may be lost on asking a draft that has not been worth it lately; of the
-#: time in which it was asked, no more than so many plain steps: hours of good drafts are no licence
-#: for minutes of bad ones.
-EXPLORATION, _SAVED = 0.01, 5.0
 #: Every so many rounds with the draft a plain step is timed, unless drafting is so much faster; the
 #: first time after so many.
 _TIMED, _CLEARLY, _FIRST_TIMED = 16, 1.5, 5
 #: Kept of what a batch's drafts gave: by a round that drafts, and by one that does not, so that one
 #: in two hundred is tried.
 _KEPT_TOGETHER, _KEPT_TOGETHER_IDLE = 0.8, 0.997
-#: Rounds whose verification says what is usual, and how much more one may be taken to have needed:
-#: a pause of the machine is no news of the next.
-_VERIFIED, _UNUSUAL = 20, 2.0
+#: Price of scoring any nodes from which on it is asked whether a tree is worth it as a whole.
+_ALL_OR_NOTHING = 0.5
 #: Tokens that a model reads in one call, however wide its calls may be.
 _CHUNK = 512
 
@@ -80,12 +73,10 @@ class AutoController:
         self._states: WeakKeyDictionary[Running, _State] = WeakKeyDictionary()
         # Of rounds in which a batch drafted, all its sequences as one.
         self._together = Yield(kept=_KEPT_TOGETHER, kept_idle=_KEPT_TOGETHER_IDLE)
-        self._tried = 0.0  # tokens by which plain decoding would have been ahead of the trials
-        self._allowed = 0.0  # seconds that may be lost on probes
+        self._exploration = Exploration()
         self._drafted = 0  # rounds of all sequences together in which the draft was asked
         self._timed_at = _FIRST_TIMED - _TIMED  # how many when a plain step was timed
-        # Drafted rounds that were verified, and usual seconds of one and of a node in it.
-        self._verified, self._verifying, self._node_verifying = 0, 0.0, 0.0
+        self._verification = UsualVerification()
 
     def choose(self, running: Sequence[Running]) -> list[Choice]:
         """See `Controller`."""
@@ -104,6 +95,7 @@ class AutoController:
         if self._drafter.model is None:
             prices = Prices(
                 node=self._node_price(state.record, speed, batch),
+                first=self._first_price(state.record, batch),
                 lookup=lookup_reliance(state.record, self._shared),
             )
             return Choice(room, prices, "lookup")
@@ -137,7 +129,7 @@ class AutoController:
 
     def _on_trial(self) -> bool:
         """Whether the draft is asked whatever it has given, as it is new."""
-        return self._shared.model_rounds < TRIALS and self._tried < _TRIAL_LOSS
+        return self._exploration.on_trial(self._shared.model_rounds)
 
     def _loses_together(self, batch: int) -> bool:
         """Whether the last drafts of a batch, all its sequences together, were not worth their
@@ -154,6 +146,13 @@ class AutoController:
         more = 1.5 * size
         return speed * (self._costs.target(more) - self._costs.target(size)) / (more - size)
 
+    def _first_price(self, record: Record, batch: int) -> float:
+        """Of scoring a tree of the usual size besides its nodes, at plain decoding's speed: what
+        is gained on a plain step counts, not what better rounds before it have given."""
+        speed, size = self._plain_speed(batch), record.positions
+        whole = speed * (self._costs.target(batch * size) - self._costs.plain(batch)) / batch
+        return max(0.0, whole - self._node_price(record, speed, batch) * (size - 1.0))
+
     # ------------------------------------------------------------ trees
 
     def _tree(
@@ -162,13 +161,16 @@ class AutoController:
         record = state.record
         call = speed * self._costs.draft(batch * record.rows) / batch
         own = self._own_speed(record, batch)
-        usual = value(record, self._shared, own)
+        first = self._first_price(record, batch)
+        sure, usual = value(record, self._shared, own, first > _ALL_OR_NOTHING)
         gain = usual - own * self._catching_up(state, sequence, 0) / self._horizon(sequence)
         prices = Prices(
             node=self._node_price(record, speed, batch),
+            first=first,
             calls=(call,),
             draft=reliances(record, self._shared),
             lookup=lookup_reliance(record, self._shared),
+            sure=sure,
             model_gain=gain,
         )
         state.probing = False
@@ -197,8 +199,7 @@ class AutoController:
 
     def _may_explore(self, state: _State, sequence: Running, loss: float) -> bool:
         """Whether a probe that is expected to lose so many seconds, and to catch up, is allowed."""
-        seconds = max(0.0, loss) + self._catching_up(state, sequence, 0)
-        return seconds <= self._allowed
+        return self._exploration.allows(max(0.0, loss) + self._catching_up(state, sequence, 0))
 
     # ------------------------------------------------------------ chains
 
@@ -259,26 +260,16 @@ class AutoController:
             own_rows = each.tree.draft_rows
             drafting = sum(self._costs.draft(batch * n) for n in own_rows) / batch
             share = batch * (len(each.tree) - 1) / total
-            verifying = self._verification(each, batch * plain)
+            taken, most = each.verify_seconds, batch * plain
+            verifying = self._verification.seconds(len(each.tree), taken, most)
             whole += verifying
             extra = drafting + scoring * share + verifying
-            self._learn_one(state, each, plain, extra, own_rows)
+            # The draft's first call is made before it is known how sure it is.
+            asking = self._costs.draft(batch * own_rows[0]) / batch if own_rows else 0.0
+            self._learn_one(state, each, plain, extra, asking, own_rows)
         self._together.fade(positions > batch)
         if positions > batch > 1:
             self._together.add(sum(each.kept - 1 for each in rounds), whole)
-
-    def _verification(self, each: Round, most: float) -> float:
-        """Its seconds, where they are usual; of the first, ``most`` at most."""
-        nodes = len(each.tree)
-        if nodes == 1:
-            return min(each.verify_seconds, most)
-        if self._verifying > 0.0:  # a part of it is the same for trees of all sizes
-            most = _UNUSUAL * max(self._verifying, self._node_verifying * nodes)
-        seconds = min(each.verify_seconds, most)
-        self._verified = min(_VERIFIED, self._verified + 1)
-        self._verifying += (seconds - self._verifying) / self._verified
-        self._node_verifying += (seconds / nodes - self._node_verifying) / self._verified
-        return seconds
 
     def _rows_of(self, each: Round) -> list[int]:
         """Nodes of each draft call, the tokens that the first one caught up on included."""
@@ -289,7 +280,13 @@ class AutoController:
         return rows
 
     def _learn_one(
-        self, state: _State, each: Round, plain: float, extra: float, rows: list[int]
+        self,
+        state: _State,
+        each: Round,
+        plain: float,
+        extra: float,
+        asking: float,
+        rows: list[int],
     ) -> None:
         asked = bool(rows)
         speed = max(1.0 / plain, state.record.speed())
@@ -306,20 +303,23 @@ class AutoController:
                     record.drafting.add(each.kept - 1, extra)
                     for call in calls_of(each.tree, each.accepted):
                         record.drafting.add_call(*call)
+                    if len(each.tree) > 1:
+                        sure = first_reach(each.tree)
+                        record.drafting.add_start(sure, each.kept - 1, extra - asking)
         if ended:
             self._shared.add_answer(len(each.sequence.output))
-        allowed = self._allowed + EXPLORATION * (plain + extra)
-        if asked:
-            caught_up = self._catching_up(state, each.sequence, each.kept)
-            # Not what reading the prompt took: it says nothing of the draft.
-            self._tried += speed * (extra + (caught_up if state.asked_at else 0.0)) - each.kept + 1
-            extra += caught_up
-            read = len(each.sequence.prompt) + len(each.sequence.output) - each.kept
-            state.asked_at = read + min(each.accepted, len(rows) - 1)  # those it has scored
-            if state.probing:
-                allowed -= extra - (each.kept - 1) / speed
-            allowed = min(allowed, max(self._allowed, _SAVED * plain))
-        self._allowed = allowed
+        if not asked:
+            self._exploration.saved(plain + extra, plain, asked)
+            return
+        caught_up = self._catching_up(state, each.sequence, each.kept)
+        added = each.kept - 1
+        # Not what reading the prompt took: it says nothing of the draft.
+        judged = extra + (caught_up if state.asked_at else 0.0)
+        self._exploration.lost(speed * judged - added)
+        probe = extra + caught_up - added / speed if state.probing else 0.0
+        self._exploration.saved(plain + extra, plain, asked, probe)
+        read = len(each.sequence.prompt) + len(each.sequence.output) - each.kept
+        state.asked_at = read + min(each.accepted, len(rows) - 1)  # those it has scored
 
 
 def _unseen(state: _State, sequence: Running, emitted: int) -> int:

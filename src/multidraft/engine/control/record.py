@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
-from multidraft.draft.base import SURENESSES
+from multidraft.draft.base import SURENESSES, least_sure, sureness
 
 #: Kept of what is known of drafting: by a round that drafts, and by one that does not. Of all
 #: sequences together longer, as it says what to expect of the next one.
@@ -20,6 +21,9 @@ _NEW_ANSWER = 0.2
 _SHARED, _SHARED_CALLS = 2.0, 8.0
 #: Tokens that recent rounds must have added in all for drafting to go on.
 _DOUBT = 0.25
+#: Rounds of all sequences that count where it is asked how sure a draft must be, and tokens that
+#: unsure ones must have lost.
+_SHARED_STARTS, _LOST = 10.0, 1.0
 #: Tokens for which lookup's own estimates are believed, and the draft's.
 _BELIEVED, _BELIEVED_DRAFT = 2.0, 2.0
 #: What a draft is taken to be right by where it is less sure, of what it is where it is surer.
@@ -37,6 +41,8 @@ class Yield:
         expected, accepted: by `sureness`, how many tokens that calls give the draft expected to be
             accepted and how many were; of independent drafts, which expect nothing, just one: how
             often the token before was accepted, and how often the next one was too.
+        starts: by `sureness` of the root's children, tokens that drafts added, and their seconds
+            after the first call of the draft, whose law says how sure it is.
         kept, kept_idle: of all this, by a round that drafts and by one that does not.
     """
 
@@ -45,6 +51,7 @@ class Yield:
     seconds: float = 0.0
     expected: list[float] = field(default_factory=list)
     accepted: list[float] = field(default_factory=list)
+    starts: list[tuple[float, float]] = field(default_factory=lambda: [(0.0, 0.0)] * SURENESSES)
     kept: float = _KEPT
     kept_idle: float = _KEPT_IDLE
 
@@ -53,11 +60,21 @@ class Yield:
         """That it emits in all."""
         return 1.0 + (self.tokens / self.rounds if self.rounds else _ADDED)
 
+    def gain(self, kind: int, speed: float) -> float:
+        """Tokens that were added, less those of plain decoding at a speed in the time it took, had
+        nothing been scored where the draft was less sure than of this class."""
+        tokens, seconds = self.tokens, self.seconds
+        for unsure in self.starts[kind + 1 :]:
+            tokens -= unsure[0]
+            seconds -= unsure[1]
+        return tokens - speed * seconds
+
     def fade(self, drafted: bool) -> None:
         kept = self.kept if drafted else self.kept_idle
         self.rounds, self.tokens, self.seconds = (
             kept * value for value in (self.rounds, self.tokens, self.seconds)
         )
+        self.starts = [(kept * tokens, kept * seconds) for tokens, seconds in self.starts]
         if drafted:
             self.expected = [kept * value for value in self.expected]
             self.accepted = [kept * value for value in self.accepted]
@@ -66,6 +83,11 @@ class Yield:
         self.rounds += 1.0
         self.tokens += tokens
         self.seconds += seconds
+
+    def add_start(self, reach: float, tokens: float, seconds: float) -> None:
+        """A round whose first nodes the draft thought accepted with probability ``reach``."""
+        before = self.starts[sureness(reach)]
+        self.starts[sureness(reach)] = (before[0] + tokens, before[1] + seconds)
 
     def add_call(self, kind: int, expected: float, accepted: bool) -> None:
         """Of one draft call, whether a token that it gave was accepted. ``kind``: its index."""
@@ -123,19 +145,45 @@ class Record:
         self.rows += 0.1 * (sum(rows) / len(rows) - self.rows)
 
 
-def value(own: Record, shared: Record, speed: float) -> float:
-    """Tokens that a round with the draft model adds on average, less what plain decoding would
-    emit in the time it takes; a few rounds of all sequences count as this one's own. Doubtful
-    where it is little: a lucky round would else be followed by ones that do not pay."""
+def value(own: Record, shared: Record, speed: float, all_or_nothing: bool) -> tuple[float, float]:
+    """What asking the draft model is worth at a speed.
+
+    Args:
+        all_or_nothing: whether nothing may be scored though the draft model was asked.
+
+    Returns:
+        How sure the draft must be of its first tokens for them to be scored: classes of sureness
+        that have lost tokens together are left out, the less sure ones first. And the tokens that
+        a round with the draft then adds on average, less what plain decoding would emit in the time
+        it takes; a few rounds of all sequences count as this one's own. Doubtful where it is
+        little: a lucky round would else be followed by ones that do not pay.
+    """
+    kind = _least_sure_kind(own, shared, speed) if all_or_nothing else SURENESSES - 1
+    sure = least_sure(kind) if kind >= 0 else math.inf
     mine, others = own.drafting, shared.drafting
     weight = min(_SHARED, others.rounds)
     scale = weight / others.rounds if others.rounds else 0.0
     rounds = mine.rounds + weight
     if rounds == 0:
-        return 0.0
-    tokens = mine.tokens + scale * others.tokens
-    seconds = mine.seconds + scale * others.seconds
-    return (tokens - speed * seconds - _DOUBT * min(1.0, rounds)) / rounds
+        return sure, 0.0
+    gain = sum(share * each.gain(kind, speed) for share, each in ((1.0, mine), (scale, others)))
+    return sure, (gain - _DOUBT * min(1.0, mine.rounds)) / rounds
+
+
+def _least_sure_kind(own: Record, shared: Record, speed: float) -> int:
+    """The last class of sureness that is worth its time; -1 where none is."""
+    mine, others = own.drafting, shared.drafting
+    scale = min(1.0, _SHARED_STARTS / others.rounds) if others.rounds else 0.0
+    gains = [
+        tokens - speed * seconds + scale * (more - speed * longer)
+        for (tokens, seconds), (more, longer) in zip(mine.starts, others.starts, strict=True)
+    ]
+    worst, kind, lost = -_LOST, SURENESSES - 1, 0.0
+    for each in reversed(range(SURENESSES)):
+        lost += gains[each]
+        if lost < worst:
+            worst, kind = lost, each - 1
+    return kind
 
 
 def reliances(own: Record, shared: Record) -> tuple[float, ...]:

@@ -21,6 +21,11 @@ def looked_up(each: Round) -> float:
     return sum(reach[node] for node in reach if node != ROOT) / each.choice.prices.lookup
 
 
+def first_reach(tree: DraftTree) -> float:
+    """Probability, as the drafter thinks, that one of the root's children is accepted."""
+    return min(1.0, sum(tree.reach.get(entry.node, 0.0) for entry in tree.entries[ROOT]))
+
+
 def calls_of(tree: DraftTree, accepted: int) -> list[tuple[int, float, bool]]:
     """Of each call that tells something: its kind (see `Yield`), what the draft expected of it, and
     whether a token that it gave was accepted."""
@@ -33,6 +38,6 @@ def calls_of(tree: DraftTree, accepted: int) -> list[tuple[int, float, bool]]:
         reach[depths[node]] += tree.reach.get(node, 0.0)
     return [
         (sureness(total), min(1.0, total), accepted > depth)
-        for depth, total in enumerate(reach)
+        for depth, total in enumerate(reach[:-1])  # a call that gave nothing says nothing
         if total > 0.0
     ]
