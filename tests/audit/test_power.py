@@ -42,7 +42,7 @@ def test_a_planted_fault_is_found(fault, folder):
 def test_a_bias_too_small_to_see_is_not_claimed_away(folder):
     """bfloat16 ratios: a total variation of about 0.001. The report says what it could see."""
     fault = next(f for f in FAULTS if f.name == INVISIBLE)
-    report = audit_fault(fault, pair_of(folder, fault.distance, fault.seed), Plan(detect=0.1))
+    report = audit_fault(fault, pair_of(folder, fault.distance, fault.seed), Plan(detect=0.3))
     assert report.verdict == "LOSSLESS"
-    assert report.detectable > 0.01
+    assert 0.01 < report.detectable < 0.35
     assert report.variation.high > 0.001

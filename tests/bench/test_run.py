@@ -359,10 +359,12 @@ def test_peers(bench, pair):
 def test_peers_draw_by_their_seed(bench, tmp_path):
     torch.manual_seed(5)
     state = torch.random.get_rng_state()
-    first, again = (
-        bench(out=tmp_path / name, methods="transformers:assisted")[1] for name in ("a", "b")
+    first, again, other = (
+        bench(out=tmp_path / name, methods="transformers:assisted", seed=seed)[1]
+        for name, seed in (("a", 0), ("b", 0), ("c", 1))
     )
     assert measured(first) == measured(again)
+    assert {r.text for r in first} != {r.text for r in other}
     assert torch.equal(state, torch.random.get_rng_state())
 
 

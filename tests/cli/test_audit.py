@@ -12,37 +12,29 @@ from pathlib import Path
 
 import pytest
 
+from multidraft.audit.alphabet import default_prompts
+from multidraft.audit.law import exact_law, logits_of_folder
+from multidraft.audit.setting import Setting
+from multidraft.audit.testmodels import build_pair, load_pair
 from multidraft.errors import AuditError, InvalidInput
 
 ENGINE = """
-    import json, sys
-    import numpy as np
-    from multidraft.audit.alphabet import default_prompts
-    from multidraft.audit.law import exact_law, logits_of_folder
-    from multidraft.audit.setting import Setting
-    from pathlib import Path
+    import json, random, sys
 
-    folder, wrong = Path(sys.argv[1]), len(sys.argv) > 2
-    laws, logits = {}, logits_of_folder(folder)
+    laws = json.load(open(sys.argv[1]))
     for line in sys.stdin:
         r = json.loads(line)
-        prompt = tuple(r["prompt_token_ids"])
-        if prompt not in laws:
-            options = {k: r[k] for k in ("temperature", "top_p", "top_k", "min_p")}
-            where = Setting(folder, num_tokens=r["max_tokens"], **options)
-            laws[prompt] = exact_law(logits, prompt, where)
-        law = laws[prompt]
-        p = law.p**0.8 if wrong else law.p
-        cell = law.cells[np.random.default_rng(r["seed"]).choice(len(p), p=p / p.sum())]
-        tokens = (cell + (0,) * r["max_tokens"])[: r["max_tokens"]]
-        print(json.dumps({"id": r["id"], "token_ids": [int(t) for t in tokens]}), flush=True)
+        cells, p = laws[json.dumps(r["prompt_token_ids"])]
+        if len(sys.argv) > 2:  # a wrong one
+            p = [x**0.8 for x in p]
+        (cell,) = random.Random(r["seed"]).choices(cells, p)
+        tokens = (cell + [0] * r["max_tokens"])[: r["max_tokens"]]
+        print(json.dumps({"id": r["id"], "token_ids": tokens}), flush=True)
 """
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    from multidraft.audit.testmodels import build_pair
-
     folder = tmp_path_factory.mktemp("audit") / "pair"
     build_pair(folder, seed=1)
     return folder
@@ -51,9 +43,22 @@ def models(tmp_path_factory):
 @pytest.fixture(scope="module")
 def program(tmp_path_factory, models):
     """A command that samples the exact law; with one more argument, a wrong one."""
-    script = tmp_path_factory.mktemp("program") / "engine.py"
-    script.write_text(textwrap.dedent(ENGINE))
-    return shlex.join([sys.executable, str(script), str(models / "target")])
+    folder = tmp_path_factory.mktemp("program")
+    pair = load_pair(models)
+    setting, logits = Setting(pair.target), logits_of_folder(pair.target)
+    laws = {}
+    for prompt in default_prompts(pair.vocab_size, 1, pair.seed):
+        law = exact_law(logits, prompt, setting)
+        laws[json.dumps(prompt)] = [[*map(list, law.cells)], law.p.tolist()]
+    (folder / "laws.json").write_text(json.dumps(laws, default=int))
+    (folder / "engine.py").write_text(textwrap.dedent(ENGINE))
+    return shlex.join([sys.executable, str(folder / "engine.py"), str(folder / "laws.json")])
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """The product's cache folder, where the first command that needs them builds the models."""
+    return tmp_path_factory.mktemp("cache")
 
 
 def test_a_lossless_program(run, models, program):
@@ -235,8 +240,8 @@ def test_models_for_a_server(run, tmp_path):
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
-def test_misuse_is_one_line_and_exit_code_2(run, arguments, message, monkeypatch, tmp_path):
-    monkeypatch.setenv("MULTIDRAFT_CACHE", str(tmp_path))
+def test_misuse_is_one_line_and_exit_code_2(run, arguments, message, monkeypatch, cache):
+    monkeypatch.setenv("MULTIDRAFT_CACHE", str(cache))
     code, out, err = run("audit", *(a.replace("{here}", __file__) for a in arguments))
     assert code == 2
     assert message in err

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from multidraft import Decoder, SamplingParams, __version__, load_model
+from multidraft.draft import ModelDrafter
 from multidraft.models.four_bit import can_be_four_bit
 from multidraft.verify import VERIFIERS
 
@@ -41,12 +42,17 @@ def test_text_and_figures(generate, pair):
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS)
-def test_every_verifier(generate, verifier):
-    code, out, _ = generate("hello", "-v", verifier, "-T", "0.7", "--json")
+def test_every_verifier(generate, pair, verifier):
+    code, out, _ = generate("--raw", "hello", "-v", verifier, "-T", "0.7", "--json")
     assert code == 0
     report = json.loads(out)
     assert len(report["token_ids"]) == len(report["origins"]) == 20
     assert report["stats"]["tokens"] == 20 and report["finish_reason"] == "length"
+    target, draft = (load_model(folder, dtype="float32") for folder in pair)
+    drafter = ModelDrafter(draft, 1 if VERIFIERS[verifier].drafts == "one" else 3, 4)
+    params = SamplingParams(temperature=0.7, max_tokens=20, ignore_eos=True, seed=3)
+    result = Decoder(target, drafter, verifier).generate("hello", params)[0]
+    assert result.token_ids == report["token_ids"]
 
 
 def test_how_much_to_draft_is_measured(generate):

@@ -21,8 +21,10 @@ VOCAB, LAYERS = 3, (0, 2)
 PROMPT = [1, 2, 0]
 
 
-def tiny(**options) -> TransformersModel:
-    return TransformersModel(build(altered("qwen2", vocab_size=VOCAB)), slots=2, **options)
+@cache
+def tiny(*head_tokens: int) -> Read:
+    model = build(altered("qwen2", vocab_size=VOCAB))
+    return Read(TransformersModel(model, slots=2, head_tokens=list(head_tokens) or None))
 
 
 class Read(FunctionModel):
@@ -53,25 +55,24 @@ def check(verifier, target, drafter, temperature) -> None:
     assert report.expected_accepted > 0.3  # drafts are of use
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.6, 0.0])
+@pytest.mark.parametrize("temperature", [1.0, pytest.param(0.6, marks=pytest.mark.slow), 0.0])
 @pytest.mark.parametrize("verifier", METHODS)
 def test_trees_from_the_targets_own_layers(verifier, temperature):
-    target = Read(tiny())
+    target = tiny()
     check(verifier, target, SelfDrafter(target, LAYERS, 2, 4), temperature)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.6, 0.0])
+@pytest.mark.parametrize("temperature", [1.0, pytest.param(0.6, marks=pytest.mark.slow), 0.0])
 @pytest.mark.parametrize("verifier", METHODS)
 def test_trees_from_a_reduced_head(verifier, temperature):
-    draft = Read(tiny(head_tokens=[0, 1]))
-    check(verifier, Read(tiny()), HybridTreeDrafter(draft, 2, 4), temperature)
+    check(verifier, tiny(), HybridTreeDrafter(tiny(0, 1), 2, 4), temperature)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.6, 0.0])
+@pytest.mark.parametrize("temperature", [1.0, pytest.param(0.6, marks=pytest.mark.slow), 0.0])
 @pytest.mark.parametrize("verifier", sorted(VERIFIERS))
 @pytest.mark.parametrize("source", ["layers", "head"])
 def test_independent_drafts(source, verifier, temperature):
-    target = Read(tiny())
-    draft = target.with_layers(LAYERS) if source == "layers" else Read(tiny(head_tokens=[0, 1]))
+    target = tiny()
+    draft = target.with_layers(LAYERS) if source == "layers" else tiny(0, 1)
     count = 1 if VERIFIERS[verifier].drafts == "one" else 2
     check(verifier, target, ModelDrafter(draft, count, 2), temperature)

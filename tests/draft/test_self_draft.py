@@ -22,7 +22,9 @@ def small_target() -> TransformersModel:
     return TransformersModel(build(altered("qwen2", vocab_size=SMALL)), slots=100)
 
 
-@pytest.mark.parametrize("verifier", ["traversal", "specinfer", "spectr-gbv"])
+@pytest.mark.parametrize(
+    "verifier", ["traversal", pytest.param("specinfer", marks=pytest.mark.slow), "spectr-gbv"]
+)
 def test_the_output_has_the_targets_law(verifier):
     target = small_target()
     prompt, length, count = [1, 2, 0], 3, 2_000

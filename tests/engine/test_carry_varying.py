@@ -84,7 +84,7 @@ def decode(decoder: Decoder, sequences: int, tokens: int, seed: int = 1, **param
 # ------------------------------------------------------------ lengths that vary
 
 
-@pytest.mark.parametrize("name", VERIFIERS)
+@every_method
 def test_draft_lengths_from_a_rule(name):
     pair = random_pair(seed=26, vocab_size=3, mix=0.3)
     sequences = 2 * SEQUENCES if name in GREEDY else SEQUENCES
@@ -384,8 +384,8 @@ class Float32(FunctionModel):
         self._rows = logits + noise * torch.randn(logits.shape, generator=draw)
         super().__init__(len(laws), lambda context: ())
 
-    def _logits(self, context):
-        return self._rows[context[-1]]
+    def _logits(self, contexts):
+        return self._rows[[context[-1] for context in contexts]]
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-7, *(pytest.param(x, marks=slow) for x in (1e-5, 1e-3))])

@@ -252,8 +252,10 @@ class Broken(FunctionModel):
         super().__init__(VOCAB, lambda context: UNIFORM)
         self.bad, self.at = torch.tensor(bad, dtype=torch.float64), length
 
-    def _logits(self, context):
-        return self.bad if len(context) >= self.at else super()._logits(context)
+    def _logits(self, contexts):
+        rows = super()._logits(contexts)
+        rows[[len(context) >= self.at for context in contexts]] = self.bad
+        return rows
 
 
 BAD = {

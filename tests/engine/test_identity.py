@@ -44,12 +44,13 @@ def is_greedy(model, prompt: Sequence[int], output: Sequence[int]) -> bool:
     return logits[len(prompt) - 1 : -1].argmax(-1).tolist() == list(output)
 
 
-def check_neighbours(decoder: Decoder, temperature: float, prompts, longest: int) -> None:
-    """One sequence with others that join and leave, alone, and all of them in a batch of 8."""
+def check_neighbours(decoder: Decoder, prompts, longest: int) -> None:
+    """One sequence with others that join and leave, alone, and all of them in a batch of 8; every
+    other one at temperature 0."""
     rng = random.Random(5)
     params = [
         SamplingParams(
-            temperature=temperature,
+            temperature=0.0 if i % 2 else 0.8,
             seed=i,
             ignore_eos=True,
             max_tokens=longest if i == 0 else rng.randrange(2, longest // 2),
@@ -111,12 +112,11 @@ def test_tiny_models_at_temperature_0(tiny, name):
     assert all_free(decoder)
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize("name", METHODS)
-def test_neighbours_of_tiny_models(tiny, name, temperature):
+def test_neighbours_of_tiny_models(tiny, name):
     target, _, draft = tiny
     decoder = Decoder(target, drafter_for(name, draft), name)
-    check_neighbours(decoder, temperature, tiny_prompts(10), longest=24)
+    check_neighbours(decoder, tiny_prompts(10), longest=24)
 
 
 def test_one_transformers_model_as_target_and_draft(tiny):
@@ -135,6 +135,7 @@ def test_one_transformers_model_as_target_and_draft(tiny):
 
 NAME = "smollm2-135m-instruct"
 TOKENS = 80
+QUICK = ("token", "spectr-gbv", "traversal")  # tiny models take all of them
 PROMPT = [{"role": "user", "content": "Write a short story about a lighthouse keeper."}]
 
 
@@ -153,7 +154,10 @@ def real():
     return target, plain, draft
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in METHODS],
+)
 def test_a_real_model_at_temperature_0(real, name):
     target, plain, draft = real
     decoder = Decoder(target, drafter_for(name, draft), name)
@@ -179,18 +183,15 @@ REAL_PROMPTS = [
 ]
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
-def test_neighbours_of_a_real_model(real, temperature):
+def test_neighbours_of_a_real_model(real):
     target, _, draft = real
-    check_neighbours(
-        Decoder(target, drafter_for("traversal", draft)), temperature, REAL_PROMPTS, longest=24
-    )
+    decoder = Decoder(target, drafter_for("traversal", draft))
+    check_neighbours(decoder, REAL_PROMPTS, longest=24)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize("name", ["spectr", "spectr-gbv", "multipath", "block"])
-def test_neighbours_of_a_real_model_with_other_methods(real, name, temperature):
+def test_neighbours_of_a_real_model_with_other_methods(real, name):
     target, _, draft = real
     decoder = Decoder(target, drafter_for(name, draft), name)
-    check_neighbours(decoder, temperature, REAL_PROMPTS, longest=40)
+    check_neighbours(decoder, REAL_PROMPTS, longest=40)

@@ -39,10 +39,10 @@ def test_a_draft_goes_where_its_target_is(target, asked, monkeypatch, can):
 
 def test_four_bits_that_cannot_be_had(monkeypatch):
     monkeypatch.setattr("multidraft.models.four_bit.can_be_four_bit", lambda device: False)
-    with pytest.raises(InvalidInput, match="need a CPU with AVX2, or with AVX-512"):
+    with pytest.raises(InvalidInput, match="need a CPU with AVX2 alone, or with AVX-512"):
         check_draft_here("any", dtype="int4", device="cpu")
     assert check_draft("any", dtype="int4") == "any"  # a run of another machine may be read
-    with pytest.raises(InvalidInput, match="need a CPU with AVX2, or with AVX-512"):
+    with pytest.raises(InvalidInput, match="need a CPU with AVX2 alone, or with AVX-512"):
         TransformersModel(build(CONFIGS["llama"]).to(torch.bfloat16), four_bit=True)
     with pytest.raises(InvalidInput, match="a model in bfloat16"):
         TransformersModel(build(CONFIGS["llama"]), four_bit=True)

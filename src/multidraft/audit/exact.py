@@ -10,7 +10,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import torch
 
@@ -25,6 +25,7 @@ from multidraft.models.function import FunctionModel
 from multidraft.sampling import SamplingParams, Warper
 from multidraft.tree import DraftTree
 from multidraft.verify import Carry, Verifier, get_verifier
+from multidraft.verify.base import LawOf
 
 Tokens = tuple[int, ...]
 Laws = Mapping[Tokens, Sequence[float]]
@@ -140,6 +141,30 @@ def analyse_answer(
 Outcome = tuple[float, Tokens, int, Carry]
 
 
+class _SharedLaws:
+    """The target's laws at the nodes of many trees below one context, which share most paths.
+
+    Args:
+        score: the laws of one tree.
+    """
+
+    def __init__(self, score: Callable[[DraftTree], LawOf]):
+        self._score = score
+        self._known: dict[Tokens, torch.Tensor] = {}
+
+    def of(self, tree: DraftTree) -> LawOf:
+        """Those of a tree, which is scored only where it has a path that is new."""
+        scored = cache(lambda: self._score(tree))
+
+        def law(node: int) -> torch.Tensor:
+            path = tuple(tree.path_tokens(node))
+            if path not in self._known:
+                self._known[path] = scored()(node)
+            return self._known[path]
+
+        return law
+
+
 class _Enumerator:
     """All outcomes of one round from a given state; memoryless states are worked out once."""
 
@@ -206,9 +231,9 @@ class _Enumerator:
                 self._drafter.close(handle)
 
         merged: dict[tuple[Tokens, int, Carry], float] = defaultdict(float)
+        known = _SharedLaws(lambda tree: TargetLaws(self._score(context, tree), warper, tree))
         for p_draft, tree in outcomes(propose):
-            laws = TargetLaws(self._score(context, tree), warper, tree)
-            verify = partial(self._verifier, tree, laws, carry=carry)
+            verify = partial(self._verifier, tree, known.of(tree), carry=carry)
             for p, verdict in outcomes(verify):
                 path = tuple(tree.tokens[node] for node in verdict.path)
                 merged[path, verdict.token, verdict.carry] += p_draft * p

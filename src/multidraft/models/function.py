@@ -75,22 +75,31 @@ class FunctionModel:
         for token, parent in zip(extension.tokens, extension.parents, strict=True):
             nodes.append((*(() if parent == PREFIX else nodes[parent]), token))
         wanted = range(len(extension.tokens)) if extension.wanted is None else extension.wanted
-        rows = [self._logits(prefix + nodes[first + i]) for i in wanted]
-        return torch.stack(rows) if rows else torch.empty(0, self.vocab_size, dtype=torch.float64)
+        contexts = [prefix + nodes[first + i] for i in wanted]
+        if not contexts:
+            return torch.empty(0, self.vocab_size, dtype=torch.float64)
+        return self._logits(contexts)
 
-    def _logits(self, context: tuple[int, ...]) -> torch.Tensor:
+    def _logits(self, contexts: Sequence[tuple[int, ...]]) -> torch.Tensor:
+        """[n, V]: a row for each context."""
+        laws = torch.stack([self._law_after(context) for context in contexts])
+        sound = (laws >= 0).all(1) & ((laws.sum(1) - 1.0).abs() < 1e-6)
+        if not bool(sound.all()):
+            first = contexts[sound.tolist().index(False)]
+            raise InvalidLogits(
+                f"The law of context {_shown(first)} is no law: its entries must be "
+                "non-negative and sum to 1."
+            )
+        return laws.log()
+
+    def _law_after(self, context: tuple[int, ...]) -> torch.Tensor:
         law = torch.as_tensor(self._law(context), dtype=torch.float64)
         if law.shape != (self.vocab_size,):
             raise InvalidLogits(
                 f"The law of context {_shown(context)} has shape {tuple(law.shape)}; "
                 f"expected ({self.vocab_size},)."
             )
-        if not (bool((law >= 0).all()) and abs(float(law.sum()) - 1.0) < 1e-6):
-            raise InvalidLogits(
-                f"The law of context {_shown(context)} is no law: its entries must be "
-                "non-negative and sum to 1."
-            )
-        return law.log()
+        return law
 
     def commit(self, slot: int, path: Sequence[int]) -> None:
         if path:
