@@ -36,7 +36,10 @@ Seed = Annotated[int, typer.Option(min=0, help="Of the requests' seeds.")]
 MaxTime = Annotated[float | None, typer.Option(help="Seconds of sampling at most; then UNDECIDED.")]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="Processes that sample.  [one per core; 1 for vllm and command]"),
+    typer.Option(
+        min=1,
+        help="Processes that sample.  [one per core; for vllm and command, and in compare, 1]",
+    ),
 ]
 Python = Annotated[
     str | None, typer.Option(help="For vllm: the Python of the environment it is installed in.")

@@ -31,7 +31,8 @@ def generate(
         typer.Option(
             "--draft",
             "-d",
-            help="Draft model, or self:LAYERS of the target; without one, plain decoding.",
+            help="Draft model, or self:LAYERS of the target; without one, plain decoding, or "
+            "-v lookup+traversal.",
         ),
     ] = None,
     draft_head: opt.DraftHead = None,
@@ -52,7 +53,7 @@ def generate(
             "-K",
             min=1,
             max=opt.MOST_DRAFTS,
-            help="Drafts a round.  [with neither K nor L: what is fastest, measured; else 3]",
+            help="Drafts a round.  [without K, L and --compare: what is fastest, measured; else 3]",
         ),
     ] = None,
     draft_length: Annotated[

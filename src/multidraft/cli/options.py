@@ -49,7 +49,10 @@ DraftDtype = Annotated[
 ]
 RunDraftDtype = Annotated[
     str | None,
-    typer.Option(help="As --dtype; or int4: four bits a weight, on CPUs.  [the target's]"),
+    typer.Option(
+        help="float32, bfloat16, float16; int4: four bits a weight, on CPUs; auto: int4 where that "
+        "is faster.  [the target's]"
+    ),
 ]
 Device = Annotated[
     str | None, typer.Option(help="A torch device.  [a CUDA GPU where there is one]")

@@ -80,7 +80,7 @@ def require_four_bit(device: torch.device, dtype: torch.dtype = torch.bfloat16) 
     """Raises InvalidInput where weights of four bits cannot be had."""
     if dtype != torch.bfloat16 or not can_be_four_bit(device):
         raise InvalidInput(
-            "Weights of four bits need a CPU with AVX2, or with AVX-512 and its bfloat16 "
+            "Weights of four bits need a CPU with AVX2 alone, or with AVX-512 and its bfloat16 "
             "instructions, and a model in bfloat16; choose another dtype for the draft."
         )
 
