@@ -55,7 +55,7 @@ def small_cases(draw):
 
 @pytest.mark.parametrize("name", VERIFIERS)
 def test_random_laws(name):
-    """One of each shape with no more than 729 sets of drafts, every other one with zeros."""
+    """One of each shape with no more than 729 sets of drafts, most with zeros."""
     shapes = [(v, k, n) for v in (2, 3, 4) for k in (1, 2, 3) for n in (1, 2, 3)]
     few = [(v, k, n) for v, k, n in shapes if v ** (k * n) <= 729]
     assert len(few) == 23

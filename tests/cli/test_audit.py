@@ -24,6 +24,7 @@ ENGINE = """
     laws = json.load(open(sys.argv[1]))
     for line in sys.stdin:
         r = json.loads(line)
+        assert (r["temperature"], r["top_p"], r["top_k"], r["min_p"]) == (1, 1, 0, 0)
         cells, p = laws[json.dumps(r["prompt_token_ids"])]
         if len(sys.argv) > 2:  # a wrong one
             p = [x**0.8 for x in p]

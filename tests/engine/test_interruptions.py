@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 
 import pytest
 
-from multidraft import Decoder, InvalidInput, InvalidLogits, SamplingParams
+from multidraft import Decoder, FunctionModel, InvalidInput, InvalidLogits, SamplingParams
 from multidraft.draft import LookupDrafter, ModelDrafter
 from multidraft.verify import VERIFIERS
 from tests.engine.markov import markov, p_value, random_pair
@@ -297,6 +298,7 @@ def test_a_sequence_without_a_law_leaves_the_others_right():
     good = decoder.submit([1], params(temperature=0.0))
     law = decoder.target._law
     decoder.target._law = lambda context: law(context) if context[0] == 1 else [2.0] * 12
+    decoder.target._logits = partial(FunctionModel._logits, decoder.target)  # which checks laws
     bad = decoder.submit([2], params())
     with pytest.raises(InvalidLogits, match="no law"):
         decoder.engine.step()

@@ -279,7 +279,7 @@ def test_a_draft_sure_of_what_the_target_lacks_proposes_any_shared_token():
     (row,) = model.extend([Extension(model.open(), [0], [PREFIX])])[0]
     assert row.softmax(0).tolist() == [0.5, 0.5, 0.0]
     broken = FunctionModel(3, lambda _: [0.2, 0.3, 0.5])
-    broken._logits = lambda _: torch.full((3,), -torch.inf)
+    broken._logits = lambda contexts: torch.full((len(contexts), 3), -torch.inf)
     model = TranslatedModel(broken, target_of(3), TokenMap([(0,), (1,), (0, 0)], [0, 1]))
     (row,) = model.extend([Extension(model.open(), [0], [PREFIX])])[0]
     assert row.max() == -torch.inf, "a broken model is left to be seen"

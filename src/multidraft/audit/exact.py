@@ -10,7 +10,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cached_property, partial
 
 import torch
 
@@ -23,9 +23,8 @@ from multidraft.errors import InvalidInput
 from multidraft.models.base import LanguageModel
 from multidraft.models.function import FunctionModel
 from multidraft.sampling import SamplingParams, Warper
-from multidraft.tree import DraftTree
+from multidraft.tree import ROOT, DraftTree
 from multidraft.verify import Carry, Verifier, get_verifier
-from multidraft.verify.base import LawOf
 
 Tokens = tuple[int, ...]
 Laws = Mapping[Tokens, Sequence[float]]
@@ -141,28 +140,39 @@ def analyse_answer(
 Outcome = tuple[float, Tokens, int, Carry]
 
 
-class _SharedLaws:
-    """The target's laws at the nodes of many trees below one context, which share most paths.
+class _Laws:
+    """As `TargetLaws`; those of paths that other trees below the same context have had are known:
+    what comes next is taken to depend on the path alone.
 
     Args:
-        score: the laws of one tree.
+        tree: the tree.
+        known: the laws by path, the root's token included.
+        score: gives the tree's logits.
+        warper: the request's.
     """
 
-    def __init__(self, score: Callable[[DraftTree], LawOf]):
-        self._score = score
-        self._known: dict[Tokens, torch.Tensor] = {}
+    def __init__(
+        self,
+        tree: DraftTree,
+        known: dict[Tokens, torch.Tensor],
+        score: Callable[[DraftTree], torch.Tensor],
+        warper: Warper,
+    ):
+        self._tree, self._known, self._score, self._warper = tree, known, score, warper
 
-    def of(self, tree: DraftTree) -> LawOf:
-        """Those of a tree, which is scored only where it has a path that is new."""
-        scored = cache(lambda: self._score(tree))
+    @cached_property
+    def logits(self) -> torch.Tensor:
+        return self._score(self._tree)
 
-        def law(node: int) -> torch.Tensor:
-            path = tuple(tree.path_tokens(node))
-            if path not in self._known:
-                self._known[path] = scored()(node)
-            return self._known[path]
+    @cached_property
+    def _scored(self) -> TargetLaws:
+        return TargetLaws(self.logits, self._warper, self._tree)
 
-        return law
+    def __call__(self, node: int) -> torch.Tensor:
+        path = (self._tree.tokens[ROOT], *self._tree.path_tokens(node))
+        if path not in self._known:
+            self._known[path] = self._scored(node)
+        return self._known[path]
 
 
 class _Enumerator:
@@ -231,9 +241,10 @@ class _Enumerator:
                 self._drafter.close(handle)
 
         merged: dict[tuple[Tokens, int, Carry], float] = defaultdict(float)
-        known = _SharedLaws(lambda tree: TargetLaws(self._score(context, tree), warper, tree))
+        known: dict[Tokens, torch.Tensor] = {}  # most trees share most of their paths with others
         for p_draft, tree in outcomes(propose):
-            verify = partial(self._verifier, tree, known.of(tree), carry=carry)
+            laws = _Laws(tree, known, partial(self._score, context), warper)
+            verify = partial(self._verifier, tree, laws, carry=carry)
             for p, verdict in outcomes(verify):
                 path = tuple(tree.tokens[node] for node in verdict.path)
                 merged[path, verdict.token, verdict.carry] += p_draft * p

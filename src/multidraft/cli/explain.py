@@ -33,8 +33,11 @@ class Explainer:
         self._round += 1
         tree, accepted = progress.tree, len(progress.path)
         head = Text(f"round {self._round}", style="bold")
-        drafted = f"{len(tree) - 1} drafted" if len(tree) > 1 else "nothing drafted"
-        calls = f" in {len(tree.draft_rows)} draft calls" if tree.draft_rows else ""
+        count, drafted = len(tree.draft_rows), f"{len(tree) - 1} drafted"
+        if len(tree) == 1:
+            asked = count > 0 and progress.choice.draft_length > 0  # else a carry needed the call
+            drafted = "nothing sure enough" if asked else "nothing drafted"
+        calls = f" in {count} draft call{'s' * (count > 1)}" if count else ""
         head.append(f": {drafted}{calls}, {min(accepted, len(progress.token_ids))} accepted")
         if progress.choice.reason:
             head.append(f" ({progress.choice.reason})", style="dim")

@@ -29,7 +29,7 @@ class Prices:
             nodes that the call goes on from. Empty: it is believed.
         lookup: accepted tokens for each that lookup expected to be: its estimates are corrected by
             it.
-        sure: the draft model's probability that one of its first tokens is accepted below which
+        sure: the draft model's probability that one of the root's children is accepted below which
             none of them is worth scoring.
         model_gain: what asking the draft model is expected to add in all, prices paid. Where lookup
             is expected to add more, the model is not asked.

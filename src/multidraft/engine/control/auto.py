@@ -175,14 +175,16 @@ class AutoController:
         )
         state.probing = False
         if self._on_trial():
-            return Choice(room, _asking(prices, math.inf), "trying the draft")
+            return Choice(room, _anyway(prices), "trying the draft")
         if gain > 0.0:
             return Choice(room, prices, f"the draft adds {gain:+.1f} tokens a round")
+        usual = value(record, self._shared, own, False)[1]
         if self._may_explore(state, sequence, -usual / own):
             state.probing = True
-            return Choice(room, _asking(prices, math.inf), "trying the draft again")
+            # At its word: what it was rightly not believed before may hold of another text.
+            return Choice(room, replace(_anyway(prices), draft=()), "trying the draft again")
         reason = f"the draft would cost {-gain:.1f} tokens a round"
-        return Choice(room, _asking(prices, -math.inf), reason)
+        return Choice(room, replace(prices, model_gain=-math.inf), reason)
 
     def _catching_up(self, state: _State, sequence: Running, emitted: int) -> float:
         """Seconds the draft model needs for the tokens it had not seen ``emitted`` tokens ago, the
@@ -248,6 +250,8 @@ class AutoController:
         # The draft's calls of a first round read the whole prompt.
         self._costs.observe(batch, positions, target_seconds, [] if first else rows, draft_seconds)
         self._drafted += bool(rows)
+        if rows and positions == batch:
+            self._timed_at = self._drafted  # nothing was scored, so that was one
         plain = self._costs.plain(batch) / batch
         scoring = (
             max(0.0, self._costs.target(positions) / batch - plain) if positions > batch else 0.0
@@ -267,8 +271,9 @@ class AutoController:
             # The draft's first call is made before it is known how sure it is.
             asking = self._costs.draft(batch * own_rows[0]) / batch if own_rows else 0.0
             self._learn_one(state, each, plain, extra, asking, own_rows)
-        self._together.fade(positions > batch)
-        if positions > batch > 1:
+        drafted = positions > batch or (bool(rows) and self._drafter.drafts == "any")
+        self._together.fade(drafted)
+        if drafted and batch > 1:
             self._together.add(sum(each.kept - 1 for each in rounds), whole)
 
     def _rows_of(self, each: Round) -> list[int]:
@@ -291,6 +296,7 @@ class AutoController:
         asked = bool(rows)
         speed = max(1.0 / plain, state.record.speed())
         ended = each.sequence.finish_reason is not None  # it may have been cut
+        sure = first_reach(each.tree)
         for record in (state.record, self._shared):
             record.drafting.fade(asked)
             record.add_round(each.kept, plain + extra)
@@ -303,8 +309,8 @@ class AutoController:
                     record.drafting.add(each.kept - 1, extra)
                     for call in calls_of(each.tree, each.accepted):
                         record.drafting.add_call(*call)
-                    if len(each.tree) > 1:
-                        sure = first_reach(each.tree)
+                    # Others were scored for what lookup had found.
+                    if len(each.tree) > 1 and sure >= each.choice.prices.sure:
                         record.drafting.add_start(sure, each.kept - 1, extra - asking)
         if ended:
             self._shared.add_answer(len(each.sequence.output))
@@ -327,5 +333,6 @@ def _unseen(state: _State, sequence: Running, emitted: int) -> int:
     return max(1, len(sequence.prompt) + len(sequence.output) - emitted - state.asked_at)
 
 
-def _asking(prices: Prices, gain: float) -> Prices:
-    return replace(prices, model_gain=gain)
+def _anyway(prices: Prices) -> Prices:
+    """To learn what drafts are worth, asked and scored however sure they are."""
+    return replace(prices, model_gain=math.inf, sure=0.0)

@@ -141,7 +141,8 @@ class Record:
         self.answer += _NEW_ANSWER * (tokens - self.answer)
 
     def add_shape(self, positions: int, rows: list[int]) -> None:
-        self.positions += 0.1 * (positions - self.positions)
+        if positions > 1:
+            self.positions += 0.1 * (positions - self.positions)
         self.rows += 0.1 * (sum(rows) / len(rows) - self.rows)
 
 
@@ -155,8 +156,8 @@ def value(own: Record, shared: Record, speed: float, all_or_nothing: bool) -> tu
         How sure the draft must be of its first tokens for them to be scored: classes of sureness
         that have lost tokens together are left out, the less sure ones first. And the tokens that
         a round with the draft then adds on average, less what plain decoding would emit in the time
-        it takes; a few rounds of all sequences count as this one's own. Doubtful where it is
-        little: a lucky round would else be followed by ones that do not pay.
+        it takes; a few rounds of all sequences count as this one's own. Once it has some, a quarter
+        of a token is held against them: a lucky one would else be followed by ones that do not pay.
     """
     kind = _least_sure_kind(own, shared, speed) if all_or_nothing else SURENESSES - 1
     sure = least_sure(kind) if kind >= 0 else math.inf

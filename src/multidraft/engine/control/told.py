@@ -32,12 +32,14 @@ def calls_of(tree: DraftTree, accepted: int) -> list[tuple[int, float, bool]]:
     if tree.chains is not None:
         reached = min(tree.depth, accepted + 1)
         return [(0, 1.0, accepted > depth) for depth in range(reached)]
+    if len(tree) == 1:  # nothing was asked of the target
+        return []
     depths = tree.depths
     reach = [0.0] * (max(depths) + 1)  # of the nodes that the call went on from
     for node in tree.laws:
         reach[depths[node]] += tree.reach.get(node, 0.0)
     return [
         (sureness(total), min(1.0, total), accepted > depth)
-        for depth, total in enumerate(reach[:-1])  # a call that gave nothing says nothing
+        for depth, total in enumerate(reach)
         if total > 0.0
     ]
