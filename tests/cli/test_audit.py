@@ -204,7 +204,7 @@ def test_a_suite_goes_on_after_a_failure_and_ends_at_ctrl_c(monkeypatch):
 
 def test_our_own_engine(run, models):
     code, out, _ = run(
-        "audit", "multidraft:token", "--models", str(models), "--detect", "0.2", "--workers", "1"
+        "audit", "multidraft:token", "--models", str(models), "--detect", "0.3", "--workers", "1"
     )
     assert code == 0
     assert "multidraft" in out

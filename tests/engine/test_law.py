@@ -11,10 +11,19 @@ from tests.audit.test_exact import dropping_the_carry, grouping_duplicates, vari
 from tests.engine.markov import markov, p_value, random_pair, sample
 
 ROUNDS = 4_000
-TRUNCATED = ("spectr", "spectr-gbv", "multipath", "traversal")  # the others share their functions
 
 
-@pytest.mark.parametrize("name", VERIFIERS)
+#: The others share a function with one of these, with one draft.
+several = pytest.mark.parametrize(
+    "name",
+    [
+        n if v.drafts != "one" else pytest.param(n, marks=pytest.mark.slow)
+        for n, v in VERIFIERS.items()
+    ],
+)
+
+
+@several
 def test_law(name):
     pair = random_pair(seed=3, vocab_size=5, mix=0.5)
     results = sample(pair.decoder(name, num_drafts=3, draft_length=3), ROUNDS, seed=100)
@@ -39,10 +48,7 @@ def test_plain_decoding():
     assert all(r.stats.block_efficiency == 1.0 for r in results)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [n if n in TRUNCATED else pytest.param(n, marks=pytest.mark.slow) for n in VERIFIERS],
-)
+@several
 def test_law_of_a_truncated_target(name):
     """top_p and temperature act on the target and the draft; what top_p cuts never appears."""
     pair = random_pair(seed=4, vocab_size=6, mix=0.6)
