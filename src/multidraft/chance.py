@@ -44,11 +44,11 @@ class RandomChance:
         return self._generator.random() < probability
 
     def draw(self, law: torch.Tensor) -> int:
+        # Sums in float64: a float32 running sum over 10^5 tokens is off by more than small tokens
+        # weigh. Blocks first, then within one: a running sum is slow, block sums are not.
         if law.numel() <= _BLOCK:
             sums = torch.cumsum(law, 0, dtype=torch.float64)
             return _first_above(sums, self._generator.random() * sums[-1:])
-        # Sums in float64: a float32 running sum over 10^5 tokens is off by more than small tokens
-        # weigh. Blocks first, then within one: a running sum is slow, block sums are not.
         whole = law.numel() // _BLOCK * _BLOCK
         blocks = law[:whole].view(-1, _BLOCK).sum(1, dtype=torch.float64)
         tail = law[whole:].sum(0, keepdim=True, dtype=torch.float64)

@@ -91,7 +91,7 @@ class Growth:
         else:
             counts = _filled(width, len(nodes), self._left)
         if self._depth == 0 and not self._is_worth_scoring(options[0], counts[0]):
-            self._given = DraftTree([self.tree.tokens[ROOT]], [-1], [[]])
+            self._given = DraftTree.rooted_at(self.tree.tokens[ROOT])
             self.frontier = []
             return
         for node, option, count in zip(nodes, options, counts, strict=True):

@@ -314,18 +314,18 @@ class AutoController:
                         record.drafting.add_start(sure, each.kept - 1, extra - asking)
         if ended:
             self._shared.add_answer(len(each.sequence.output))
-        if not asked:
-            self._exploration.saved(plain + extra, plain, asked)
-            return
-        caught_up = self._catching_up(state, each.sequence, each.kept)
-        added = each.kept - 1
-        # Not what reading the prompt took: it says nothing of the draft.
-        judged = extra + (caught_up if state.asked_at else 0.0)
-        self._exploration.lost(speed * judged - added)
-        probe = extra + caught_up - added / speed if state.probing else 0.0
+        probe = 0.0
+        if asked:
+            caught_up = self._catching_up(state, each.sequence, each.kept)
+            added = each.kept - 1
+            # Not what reading the prompt took: it says nothing of the draft.
+            judged = extra + (caught_up if state.asked_at else 0.0)
+            self._exploration.lost(speed * judged - added)
+            if state.probing:
+                probe = extra + caught_up - added / speed
+            read = len(each.sequence.prompt) + len(each.sequence.output) - each.kept
+            state.asked_at = read + min(each.accepted, len(rows) - 1)  # those it has scored
         self._exploration.saved(plain + extra, plain, asked, probe)
-        read = len(each.sequence.prompt) + len(each.sequence.output) - each.kept
-        state.asked_at = read + min(each.accepted, len(rows) - 1)  # those it has scored
 
 
 def _unseen(state: _State, sequence: Running, emitted: int) -> int:

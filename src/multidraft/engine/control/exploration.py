@@ -33,7 +33,7 @@ class Exploration:
         """A round with the draft gave so many tokens less than plain decoding in its time."""
         self._lost += tokens
 
-    def saved(self, seconds: float, plain: float, asked: bool, probe: float = 0.0) -> None:
+    def saved(self, seconds: float, plain: float, asked: bool, probe: float) -> None:
         """After a round.
 
         Args:

@@ -63,11 +63,11 @@ class Yield:
     def gain(self, kind: int, speed: float) -> float:
         """Tokens that were added, less those of plain decoding at a speed in the time it took, had
         nothing been scored where the draft was less sure than of this class."""
-        tokens, seconds = self.tokens, self.seconds
-        for unsure in self.starts[kind + 1 :]:
-            tokens -= unsure[0]
-            seconds -= unsure[1]
-        return tokens - speed * seconds
+        return self.tokens - speed * self.seconds - sum(self.started(speed)[kind + 1 :])
+
+    def started(self, speed: float) -> list[float]:
+        """The same of what came after the first call, by `sureness`."""
+        return [tokens - speed * seconds for tokens, seconds in self.starts]
 
     def fade(self, drafted: bool) -> None:
         kept = self.kept if drafted else self.kept_idle
@@ -175,10 +175,8 @@ def _least_sure_kind(own: Record, shared: Record, speed: float) -> int:
     """The last class of sureness that is worth its time; -1 where none is."""
     mine, others = own.drafting, shared.drafting
     scale = min(1.0, _SHARED_STARTS / others.rounds) if others.rounds else 0.0
-    gains = [
-        tokens - speed * seconds + scale * (more - speed * longer)
-        for (tokens, seconds), (more, longer) in zip(mine.starts, others.starts, strict=True)
-    ]
+    both = zip(mine.started(speed), others.started(speed), strict=True)
+    gains = [ours + scale * theirs for ours, theirs in both]
     worst, kind, lost = -_LOST, SURENESSES - 1, 0.0
     for each in reversed(range(SURENESSES)):
         lost += gains[each]
