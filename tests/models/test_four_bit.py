@@ -10,13 +10,13 @@ from multidraft.draft import HybridTreeDrafter, ModelDrafter
 from multidraft.models import TransformersModel
 from multidraft.models.four_bit import (
     GROUP,
+    MOST_ROWS,
     FourBitLinear,
     can_be_four_bit,
-    most_rows,
     pack_four_bit,
     rounded,
 )
-from multidraft.models.packed import PackedLinear, pack_best
+from multidraft.models.packed import pack_best
 from tests.engine.enumerated import enumerate_output
 from tests.engine.test_identity import is_greedy
 from tests.models.tiny import altered, build
@@ -55,7 +55,7 @@ def test_a_group_of_equal_weights_keeps_them():
 
 
 @pytest.mark.parametrize("bias", [None, random(48, seed=2)])
-@pytest.mark.parametrize("rows", [1, 2, most_rows(), most_rows() + 1, 40])
+@pytest.mark.parametrize("rows", [1, 2, MOST_ROWS, MOST_ROWS + 1, 40])
 def test_the_product_is_the_rounded_weights(rows, bias):
     weight = rounded(random(48, 64))
     layer = FourBitLinear(weight, bias)
@@ -70,7 +70,7 @@ def test_the_product_is_the_rounded_weights(rows, bias):
 def test_many_rows_are_computed_as_without_four_bits():
     weight = rounded(random(32, 64))
     x = random(9, 64, seed=1)
-    assert torch.equal(FourBitLinear(weight, None)(x), PackedLinear(weight, None)(x))
+    assert torch.equal(FourBitLinear(weight, None)(x), pack_best(weight, None)(x))
 
 
 def test_shapes_that_do_not_fit_are_left_as_they_are():
@@ -91,7 +91,7 @@ def test_a_model_is_the_one_whose_weights_were_rounded(family):
     assert torch.equal(embedding, whole._model.get_input_embeddings().weight)  # tied or not
     for layer in layers:  # the law of a context is one, however many rows a call has
         x = random(1, layer.in_features)
-        few, many = layer(x).float(), layer(x.expand(most_rows() + 1, -1))[:1].float()
+        few, many = layer(x).float(), layer(x.expand(MOST_ROWS + 1, -1))[:1].float()
         assert (few - many).norm() < 0.02 * few.norm()
 
 

@@ -16,22 +16,25 @@ from transformers import PreTrainedModel
 
 from multidraft.errors import InvalidInput
 from multidraft.models.packed import (
-    FewRowsLinear,
     PackedLinear,
     can_pack,
-    has_bfloat16_products,
+    has_half_products,
     linear_weight,
     pack_best,
-    widens_bfloat16,
 )
 
 GROUP = 32
+#: Rows up to which four bits are faster: they have to be unpacked for every four. Measured against
+#: products of bfloat16 with AVX-512, and of float16 weights with AVX2.
+MOST_ROWS = 4
 _OUT_BLOCK = 16  # the kernel's, in outputs
 _CHUNK = 256  # rows of a weight rounded at once: few enough for the cache
 
 
-class FourBitLinear(FewRowsLinear):
+class FourBitLinear(PackedLinear):
     """``x @ weight.T + bias`` with the weight in four bits where ``x`` has few rows.
+
+    A law does not depend on how many rows a call has by more than rounding.
 
     Args:
         weight: bfloat16 ``[out_features, in_features]``, already `rounded`.
@@ -39,29 +42,37 @@ class FourBitLinear(FewRowsLinear):
     """
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-        super().__init__(weight, bias, most_rows())
+        super().__init__(weight)
         levels, steps, centres = zip(*map(_quantised, torch.split(weight, _CHUNK)), strict=True)
         self._levels = torch.ops.aten._convert_weight_to_int4pack_for_cpu(torch.cat(levels), 2)
         scales = torch.stack([torch.cat(steps), torch.cat(centres)], dim=-1)
         self._scales = scales.transpose(0, 1).contiguous()  # [groups, out_features, 2]
+        self._bias = None if bias is None else bias.detach().clone()
+        self._many = pack_best(weight, bias)
         self._kernel = torch.ops.aten._weight_int4pack_mm_for_cpu
 
-    def _product(self, x: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = self._kernel(x, self._levels, GROUP, self._scales)
-        return out
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        few = self._of_few(x)
+        return self._many(x) if few is None else few
+
+    def added(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        few = self._of_few(x)
+        return self._many.added(x, other) if few is None else few.add_(other)
+
+    def _of_few(self, x: torch.Tensor) -> torch.Tensor | None:
+        """The layer's output if ``x`` has few rows."""
+        if x.numel() > MOST_ROWS * self.in_features:
+            return None
+        rows = x.reshape(-1, self.in_features)
+        out: torch.Tensor = self._kernel(rows, self._levels, GROUP, self._scales)
+        if self._bias is not None:
+            out.add_(self._bias)
+        return out.view(*x.shape[:-1], self.out_features)
 
 
 def pack_four_bit(weight: torch.Tensor, bias: torch.Tensor | None) -> PackedLinear:
     """A `FourBitLinear` where the weight's shape allows it, else the usual packed layer."""
     return (FourBitLinear if _fits(weight) else pack_best)(weight, bias)
-
-
-def most_rows() -> int:
-    """Rows up to which four bits are faster: they have to be unpacked for every four.
-
-    Measured against products of bfloat16 with AVX-512, and of float32 with AVX2.
-    """
-    return 4 if has_bfloat16_products() else 8
 
 
 def can_be_four_bit(device: torch.device) -> bool:
@@ -73,7 +84,7 @@ def can_be_four_bit(device: torch.device) -> bool:
     if not can_pack(torch.bfloat16, device):
         return False
     capability = torch.backends.cpu.get_cpu_capability()
-    return widens_bfloat16() or (capability == "AVX512" and torch.cpu._is_avx512_bf16_supported())
+    return has_half_products() or (capability == "AVX512" and torch.cpu._is_avx512_bf16_supported())
 
 
 def require_four_bit(device: torch.device, dtype: torch.dtype = torch.bfloat16) -> None:

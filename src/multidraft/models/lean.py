@@ -19,7 +19,7 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer
 
 from multidraft.models.attention import Plan, tree_attention
 from multidraft.models.cache import SlotCache
-from multidraft.models.packed import Pack, PackedLinear, can_pack, pack_best
+from multidraft.models.packed import Pack, PackedLinear, can_pack, pack_best, replace_modules
 
 # Exact types: a subclass may compute something else.
 _FAMILY = (LlamaDecoderLayer, MistralDecoderLayer, Qwen2DecoderLayer)
@@ -98,13 +98,10 @@ def _joined(pack: Pack, *linears: nn.Linear) -> PackedLinear:
 
 def lean_layers(model: PreTrainedModel, pack: Pack = pack_best) -> int:
     """Replace every decoder layer that can be, in place; returns how many were."""
-    replaced = 0
-    for parent in model.modules():
-        for name, child in parent.named_children():
-            if type(child) in _FAMILY and _plain(child):
-                setattr(parent, name, LeanLayer(child, pack))
-                replaced += 1
-    return replaced
+    return replace_modules(
+        model,
+        lambda layer: LeanLayer(layer, pack) if type(layer) in _FAMILY and _plain(layer) else None,
+    )
 
 
 def _plain(layer: nn.Module) -> bool:

@@ -1,21 +1,23 @@
 """Linear layers whose weights are laid out once, at load, for the CPU's matrix kernels.
 
 PyTorch's linear reorders its weight on every call: with few rows that costs more than the
-product. The packed layer calls the same oneDNN kernel on a weight reordered beforehand.
-
-oneDNN has no products of bfloat16 for CPUs that have AVX2 and no more. There the packed weight is
-the float32 one of the same values, and a single row, which takes as long as its weight takes to be
-read, is multiplied by the bfloat16 weight itself (`OneRowLinear`).
+product. A packed layer calls a kernel on a weight reordered beforehand: oneDNN's, or, where that
+has no products of bfloat16, FBGEMM's, with weights of float16.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, cast
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 from transformers.pytorch_utils import Conv1D
+
+from multidraft.cores import usable_cores
 
 # Rows the layout is chosen for. Measured on AVX-512 in bfloat16, any hint from 1 to 64 gives the
 # same times; in float32 a hint of 1 makes several rows slower and a larger one costs nothing.
@@ -23,106 +25,96 @@ _ROWS_HINT = 16
 
 
 class PackedLinear(nn.Module):
-    """``x @ weight.T + bias`` for a weight ``[out_features, in_features]`` packed for oneDNN."""
+    """``x @ weight.T + bias`` for a weight ``[out_features, in_features]`` that a subclass packs.
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+    Packed weights and biases are no parameters: they cannot be saved, moved or cast.
+    """
+
+    def __init__(self, weight: torch.Tensor) -> None:
         super().__init__()
         self.out_features, self.in_features = weight.shape
         # For models that ask for its dtype or shape. It takes no memory, and whatever is computed
         # from it is NaN, which the check at load notices.
         self.weight = weight.new_full((1, 1), float("nan")).expand(weight.shape)
-        self._kernel_dtype = _kernel_dtype(weight.dtype)
-        # Opaque tensors are no parameters: they cannot be saved, moved or cast.
-        self._packed = torch.ops.mkldnn._reorder_linear_weight(
-            weight.detach().to(self._kernel_dtype).contiguous(), _ROWS_HINT
-        )
-        self._bias = None if bias is None else bias.detach().to(self._kernel_dtype, copy=True)
-        self._linear = torch.ops.mkldnn._linear_pointwise.default
-        self._linear_add = torch.ops.mkldnn._linear_pointwise.binary
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = self._linear(
-            x.to(self._kernel_dtype), self._packed, self._bias, "none", [], ""
-        )
-        return out.to(x.dtype)
+        """``[..., in_features]`` in, ``[..., out_features]`` out, in the dtype of ``x``."""
+        raise NotImplementedError
 
     def added(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        """``self(x) + other``, in one operation."""
-        kernel = self._kernel_dtype
-        out: torch.Tensor = self._linear_add(
-            x.to(kernel), other.to(kernel), self._packed, self._bias, "add"
-        )
-        return out.to(x.dtype)
+        """``self(x) + other``, rounded once where the kernel can."""
+        raise NotImplementedError
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}"
 
 
-class FewRowsLinear(PackedLinear):
-    """A packed layer with another product, of the same weight, for calls of a few rows.
+class OneDnnLinear(PackedLinear):
+    """Packed for oneDNN, in the weight's own dtype."""
 
-    A law does not depend on how many rows a call has by more than rounding.
-
-    Args:
-        weight, bias: as `PackedLinear`.
-        most_rows: of the other product.
-    """
-
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, most_rows: int) -> None:
-        super().__init__(weight, bias)
-        self._most_rows = most_rows
-        self._few_bias = None if bias is None else bias.detach().clone()
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        super().__init__(weight)
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(
+            weight.detach().contiguous(), _ROWS_HINT
+        )
+        self._bias = None if bias is None else bias.detach().clone()
+        self._linear = torch.ops.mkldnn._linear_pointwise.default
+        self._linear_add = torch.ops.mkldnn._linear_pointwise.binary
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        out = self._of_few(x)
-        if out is None:
-            return super().forward(x)
-        return out if self._few_bias is None else out.add_(self._few_bias)
+        out: torch.Tensor = self._linear(x, self._packed, self._bias, "none", [], "")
+        return out
 
     def added(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        out = self._of_few(x)
-        if out is None:
-            return super().added(x, other)
-        return (out if self._few_bias is None else out.add_(self._few_bias)).add_(other)
-
-    def _of_few(self, x: torch.Tensor) -> torch.Tensor | None:
-        """``x @ weight.T`` if ``x`` has few rows."""
-        if x.numel() > self._most_rows * self.in_features:
-            return None
-        out = self._product(x.reshape(-1, self.in_features))
-        return out.view(*x.shape[:-1], self.out_features)
-
-    def _product(self, x: torch.Tensor) -> torch.Tensor:
-        """The same for ``x`` of two dimensions."""
-        raise NotImplementedError
+        out: torch.Tensor = self._linear_add(x, other, self._packed, self._bias, "add")
+        return out
 
 
-class OneRowLinear(FewRowsLinear):
-    """For CPUs without products of bfloat16: one row by the bfloat16 weight, more by float32.
+class HalfLinear(PackedLinear):
+    """A bfloat16 weight held in float16, times a power of two, for FBGEMM's kernel.
 
-    PyTorch's own bfloat16 product takes as long for each row as float32 takes for all of a few; but
-    half of float32 for a single one. The weight takes 6 bytes a number.
+    The kernel widens a weight to float32 as it reads it and multiplies in float32. With the largest
+    weight brought to the top of float16's range, every weight above 2^-30 of it is held exactly and
+    any other to within 2^-40 of it, far below what float32 rounds of the sum.
+
+    Args:
+        weight: bfloat16 ``[out_features, in_features]``.
+        bias: bfloat16 ``[out_features]``, or None.
     """
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-        super().__init__(weight, bias, most_rows=1)
-        # A parameter that an embedding shares stays one.
-        shared = isinstance(weight, nn.Parameter)
-        self._narrow = weight if shared else nn.Parameter(weight.contiguous(), requires_grad=False)
+        super().__init__(weight)
+        wide = weight.detach().float()
+        # frexp: the largest is in [2^(e-1), 2^e), and float16 ends just below 2^16.
+        exponent = int(torch.frexp(wide.abs().max()).exponent)
+        self._scale = torch.tensor([2.0 ** (exponent - 16)])
+        self._packed = torch.ops.quantized.linear_prepack_fp16(
+            wide.mul_(1 / self._scale), None if bias is None else bias.detach().float()
+        )
+        self._linear = torch.ops.quantized.linear_dynamic_fp16.default
 
-    def _product(self, x: torch.Tensor) -> torch.Tensor:
-        return nn.functional.linear(x, self._narrow)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self._wide(x).to(x.dtype)
+
+    def added(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return self._wide(x).add_(other).to(x.dtype)
+
+    def _wide(self, x: torch.Tensor) -> torch.Tensor:
+        # A product with a float32 vector of one is float32, and exact: the scale moves exponents.
+        out: torch.Tensor = self._linear(x * self._scale, self._packed)
+        return out
 
 
 def fewest_rows(model: nn.Module) -> int:
     """How many rows a call of a model with packed layers had best have at least.
 
-    With AVX-512, 1 to 3 rows take 10 to 30 % longer than 4, in both dtypes and at every size
-    measured (192 x 576 to 151936 x 1536). With AVX2 alone one row takes a sixth less than four.
+    With AVX-512, 1 to 3 rows take 10 to 30 % longer than 4 in oneDNN, in both dtypes and at every
+    size measured (192 x 576 to 151936 x 1536). With AVX2 one row takes a sixth less than four.
     """
     layers = [layer for layer in model.modules() if isinstance(layer, PackedLinear)]
-    other = any(isinstance(layer, FewRowsLinear) for layer in layers)
-    return 1 if not layers or other or torch.backends.cpu.get_cpu_capability() == "AVX2" else 4
+    one_dnn = all(isinstance(layer, OneDnnLinear) for layer in layers)
+    avx2 = torch.backends.cpu.get_cpu_capability() == "AVX2"
+    return 4 if layers and one_dnn and not avx2 else 1
 
 
 #: What makes a packed layer of a weight and a bias.
@@ -134,14 +126,8 @@ def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
     if device.type != "cpu" or not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     if dtype == torch.bfloat16:
-        return has_bfloat16_products() or widens_bfloat16()
+        return has_bfloat16_products() or has_half_products()
     return dtype == torch.float32
-
-
-def _kernel_dtype(dtype: torch.dtype) -> torch.dtype:
-    """What products of a dtype are computed in."""
-    widened = dtype == torch.bfloat16 and not has_bfloat16_products()
-    return torch.float32 if widened else dtype
 
 
 def has_bfloat16_products() -> bool:
@@ -150,9 +136,16 @@ def has_bfloat16_products() -> bool:
     return bool(available and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
-def widens_bfloat16() -> bool:
-    """Whether it has none, and those of float32 were measured to be faster than PyTorch's own."""
-    return torch.backends.cpu.get_cpu_capability() == "AVX2" and not has_bfloat16_products()
+def has_half_products() -> bool:
+    """Whether FBGEMM's of float16 weights are what bfloat16 ones need: with AVX2 alone, where
+    PyTorch is built with it and nothing has asked for another engine of quantised layers."""
+    engines = torch.backends.quantized
+    return (
+        torch.backends.cpu.get_cpu_capability() == "AVX2"
+        and not has_bfloat16_products()
+        and "fbgemm" in engines.supported_engines
+        and engines.engine in ("x86", "fbgemm")
+    )
 
 
 def linear_weight(layer: nn.Module) -> torch.Tensor | None:
@@ -165,8 +158,8 @@ def linear_weight(layer: nn.Module) -> torch.Tensor | None:
 
 def pack_best(weight: torch.Tensor, bias: torch.Tensor | None) -> PackedLinear:
     """The packed layer that is fastest here, of a weight that `can_pack`."""
-    own = _kernel_dtype(weight.dtype) == weight.dtype
-    return (PackedLinear if own else OneRowLinear)(weight, bias)
+    half = weight.dtype == torch.bfloat16 and not has_bfloat16_products()
+    return (HalfLinear if half else OneDnnLinear)(weight, bias)
 
 
 def pack_linears(model: nn.Module, pack: Pack = pack_best) -> int:
@@ -175,11 +168,49 @@ def pack_linears(model: nn.Module, pack: Pack = pack_best) -> int:
     Each original weight is freed as it is replaced; one that an embedding shares stays there.
     Returns how many were replaced.
     """
-    packed = 0
-    for parent in model.modules():
-        for name, child in parent.named_children():
-            weight = linear_weight(child)
-            if weight is not None and can_pack(weight.dtype, weight.device):
-                setattr(parent, name, pack(weight, cast(nn.Linear, child).bias))
-                packed += 1
-    return packed
+
+    def packed(layer: nn.Module) -> nn.Module | None:
+        weight = linear_weight(layer)
+        if weight is None or not can_pack(weight.dtype, weight.device):
+            return None
+        return pack(weight, cast(nn.Linear, layer).bias)
+
+    return replace_modules(model, packed)
+
+
+def replace_modules(model: nn.Module, make: Callable[[nn.Module], nn.Module | None]) -> int:
+    """Put ``make(module)`` in the place of every module of ``model`` that it is not None for.
+
+    Where FBGEMM packs, which it does on one core, as many at once as there are cores. Returns how
+    many were replaced.
+    """
+
+    def replace(place: tuple[nn.Module, str]) -> bool:
+        # Nothing but its parent holds the old module: its weights are freed here.
+        made = make(getattr(*place))
+        if made is not None:
+            setattr(*place, made)
+        return made is not None
+
+    places = [(parent, name) for parent in model.modules() for name, _ in parent.named_children()]
+    with ThreadPoolExecutor(usable_cores() if has_half_products() else 1) as pool:
+        return sum(pool.map(replace, places))
+
+
+class _WideProducts(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is nn.functional.linear and args[0].dtype == torch.bfloat16:
+            wide: list[Any] = [None if each is None else each.float() for each in args]
+            return func(*wide).to(torch.bfloat16)
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def fast_unpacked() -> Iterator[None]:
+    """Layers that are not packed yet multiply in float32 where PyTorch's own bfloat16 product,
+    which takes as long for each row as for the first, would take longer."""
+    if has_half_products():
+        with _WideProducts():
+            yield
+    else:
+        yield

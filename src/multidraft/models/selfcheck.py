@@ -11,6 +11,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from multidraft.errors import UnsupportedModel, refuse_out_of_memory
 from multidraft.models.base import PREFIX, Extension
+from multidraft.models.packed import fast_unpacked
 
 if TYPE_CHECKING:
     from multidraft.models.transformers_model import TransformersModel
@@ -105,21 +106,15 @@ class Reference:
     def _plain_logits(self, model: PreTrainedModel) -> list[list[torch.Tensor]]:
         # In bfloat16 the eager form rounds more than any other, so it is only the second choice;
         # the first refuses models whose options it does not honour.
+        trees = [pair for trees in self._sets for pair in zip(trees, _PREFIX_LENGTHS, strict=True)]
         try:
             model.set_attn_implementation("sdpa")
-            return self._score_by_path(model)
+            scored = _score_by_path(model, trees)
         except ValueError:
             model.set_attn_implementation("eager")
-            return self._score_by_path(model)
-
-    def _score_by_path(self, model: PreTrainedModel) -> list[list[torch.Tensor]]:
-        return [
-            [
-                _score_by_path(model, tree, length)
-                for tree, length in zip(trees, _PREFIX_LENGTHS, strict=True)
-            ]
-            for trees in self._sets
-        ]
+            scored = _score_by_path(model, trees)
+        of_one = len(_PREFIX_LENGTHS)
+        return [scored[i : i + of_one] for i in range(0, len(scored), of_one)]
 
     def compare(self, model: TransformersModel, tokens: torch.Tensor | None = None) -> None:
         """Raise UnsupportedModel if ``model`` scores the trees differently. ``tokens``: the ids
@@ -202,9 +197,11 @@ def try_out(model: TransformersModel) -> None:
 
 
 @torch.inference_mode()
-def _score_by_path(model: PreTrainedModel, tree: list[int], length: int) -> torch.Tensor:
-    """``[nodes, vocab_size]`` from one forward with a row per leaf of the tree below
-    ``tree[:length]``. Rows that end early are filled up at the end, which no token sees."""
+def _score_by_path(
+    model: PreTrainedModel, trees: list[tuple[list[int], int]]
+) -> list[torch.Tensor]:
+    """``[nodes, vocab_size]`` for each tree below ``tree[:length]``, from one forward with a row
+    per leaf. Rows that end early are filled up at the end, which no token sees."""
     paths: list[list[int]] = []
     for leaf in set(range(len(_PARENTS))) - set(_PARENTS):
         path: list[int] = []
@@ -213,16 +210,22 @@ def _score_by_path(model: PreTrainedModel, tree: list[int], length: int) -> torc
             path.insert(0, node)
             node = _PARENTS[node]
         paths.append(path)
-    longest = max(map(len, paths))
-    tokens = [
-        tree[:length] + [tree[length + node] for node in path] + [0] * (longest - len(path))
+    rows = [
+        tree[:length] + [tree[length + node] for node in path]
+        for tree, length in trees
         for path in paths
     ]
-    logits = model(torch.tensor(tokens, device=model.device), use_cache=False).logits
-    rows: dict[int, torch.Tensor] = {}
-    for path, scored in zip(paths, logits, strict=True):
-        rows |= dict(zip(path, scored[length : length + len(path)], strict=True))
-    return torch.stack([rows[node] for node in range(len(_PARENTS))])
+    longest = max(map(len, rows))
+    tokens = torch.tensor([row + [0] * (longest - len(row)) for row in rows], device=model.device)
+    with fast_unpacked():
+        logits = model(tokens, use_cache=False).logits
+    scored: list[torch.Tensor] = []
+    for (_, length), of_tree in zip(trees, logits.split(len(paths)), strict=True):
+        nodes: dict[int, torch.Tensor] = {}
+        for path, row in zip(paths, of_tree, strict=True):
+            nodes |= dict(zip(path, row[length : length + len(path)], strict=True))
+        scored.append(torch.stack([nodes[node] for node in range(len(_PARENTS))]))
+    return scored
 
 
 def _distance(scored: torch.Tensor, reference: torch.Tensor, tokens: torch.Tensor | None) -> float:
