@@ -29,7 +29,7 @@ from multidraft.models.packed import pack_linears
 from multidraft.models.store import resolve
 
 CACHED = 200
-NODES = (1, 4, 8, 16, 25)
+NODES = (1, 2, 4, 6, 8, 16, 25)
 
 
 def transformers_step(model: PreTrainedModel, nodes: int) -> Callable[[], float]:

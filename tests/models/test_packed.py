@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
+import weakref
+from unittest import mock
 
 import pytest
 import torch
@@ -10,14 +13,16 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from multidraft import UnsupportedModel
-from multidraft.models import PREFIX, Extension, TransformersModel
+from multidraft.models import TransformersModel
 from multidraft.models.load import resolve_dtype
 from multidraft.models.packed import (
     HalfLinear,
     OneDnnLinear,
     PackedLinear,
     can_pack,
+    fast_unpacked,
     pack_linears,
+    replace_modules,
 )
 from tests.models.tiny import CONFIGS, build, plain_logits
 
@@ -34,8 +39,9 @@ def avx2(monkeypatch):
     monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: "AVX2")
     monkeypatch.setattr("torch.cpu._is_avx512_supported", lambda: False)
     monkeypatch.setattr("multidraft.models.packed.has_bfloat16_products", lambda: False)
-    if not can_pack(torch.bfloat16, CPU):
+    if "fbgemm" not in torch.backends.quantized.supported_engines:
         pytest.skip("this PyTorch has no products of float16 weights")
+    assert can_pack(torch.bfloat16, CPU)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -100,19 +106,65 @@ def test_without_bfloat16_products_the_weights_lose_nothing(avx2):
     assert not HalfLinear(torch.zeros(8, 4).bfloat16(), None)(torch.ones(1, 4)).any()
 
 
-def test_without_bfloat16_products_every_call_has_one_kernel(avx2):
-    """A head that shares the embedding's weight leaves it; float32 models keep oneDNN's."""
+def test_without_bfloat16_products_what_is_no_number_stays_none(avx2):
+    for wrong in (float("nan"), float("inf")):
+        weight = torch.ones(8, 4).bfloat16()
+        weight[3, 2] = wrong
+        assert not HalfLinear(weight, None)(torch.ones(1, 4).bfloat16()).isfinite().all()
+
+
+def test_without_bfloat16_products_every_layer_of_bfloat16_is_packed_so(avx2):
+    """A head that shares the embedding's weight leaves it as it was; float32 keeps oneDNN's."""
+    own = build(CONFIGS["llama"]).to(torch.bfloat16).get_input_embeddings().weight
     model = TransformersModel(build(CONFIGS["llama"]).to(torch.bfloat16), slots=1)
     layers = [m for m in model._model.modules() if isinstance(m, PackedLinear)]
     assert layers and all(type(layer) is HalfLinear for layer in layers)
-    assert model._model.get_input_embeddings().weight.isfinite().all()
-    slot = model.open()
-    model.prefill(slot, [3, 1, 4])
-    (one,) = model.extend([Extension(slot, [5], [PREFIX])])
-    (two,) = model.extend([Extension(slot, [5, 9], [PREFIX, PREFIX])])
-    torch.testing.assert_close(one[0], two[0], rtol=0.02, atol=0.02)
+    assert torch.equal(model._model.get_input_embeddings().weight, own)
     wide = TransformersModel(build(CONFIGS["llama"]), slots=1)
     assert type(wide._model.lm_head) is OneDnnLinear
+
+
+def test_without_bfloat16_products_the_reference_is_computed_in_float32(avx2):
+    def wide(tensor):
+        return tensor.to(torch.float32)
+
+    torch.manual_seed(0)
+    for layer in (nn.Linear(64, 96), nn.Linear(64, 96, bias=False)):
+        layer, x = layer.bfloat16(), torch.randn(5, 64).bfloat16()
+        exact = nn.functional.linear(x.double(), layer.weight.double())
+        exact += 0 if layer.bias is None else layer.bias.double()
+        with torch.inference_mode(), fast_unpacked():
+            with mock.patch.object(
+                torch.Tensor, "float", autospec=True, side_effect=wide
+            ) as float_:
+                found = layer(x)
+            assert nn.functional.linear(input=x, weight=layer.weight).dtype == torch.bfloat16
+        assert float_.call_count == 2 + (layer.bias is not None)
+        torch.testing.assert_close(found.double(), exact, rtol=2**-8, atol=1e-6)
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_replaced_modules_are_freed_one_by_one(half, monkeypatch):
+    monkeypatch.setattr("multidraft.models.packed.has_half_products", lambda: half)
+    monkeypatch.setattr("multidraft.models.packed._MOST_PACKERS", 1)
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4)) for _ in range(4)))
+    old = [weakref.ref(layer) for layer in model]
+    held = []
+
+    def made(layer):
+        held.append(sum(ref() is not None for ref in old))
+        return nn.Identity()
+
+    assert replace_modules(model, lambda layer: type(layer) is nn.Sequential, made) == 4
+    gc.collect()
+    assert held == [4, 3, 2, 1] and not any(ref() for ref in old)
+    assert all(type(layer) is nn.Identity for layer in model)
+
+    def fails(layer):
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        replace_modules(model, lambda layer: True, fails)
 
 
 @pytest.mark.parametrize("family", ["gpt2", "qwen2"])

@@ -98,14 +98,13 @@ def _joined(pack: Pack, *linears: nn.Linear) -> PackedLinear:
 
 def lean_layers(model: PreTrainedModel, pack: Pack = pack_best) -> int:
     """Replace every decoder layer that can be, in place; returns how many were."""
-    return replace_modules(
-        model,
-        lambda layer: LeanLayer(layer, pack) if type(layer) in _FAMILY and _plain(layer) else None,
-    )
+    return replace_modules(model, _plain, lambda layer: LeanLayer(layer, pack))
 
 
 def _plain(layer: nn.Module) -> bool:
-    """Whether all products of a layer are ordinary ones that have a packed form."""
+    """Whether it is a decoder layer all of whose products are ordinary and have a packed form."""
+    if type(layer) not in _FAMILY:
+        return False
     modules: list[Any] = list(layer.modules())
     products = [m for m in modules if hasattr(m, "weight") and m.weight.dim() == 2]
     return len(products) == 7 and all(

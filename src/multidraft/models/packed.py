@@ -7,6 +7,7 @@ has no products of bfloat16, FBGEMM's, with weights of float16.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,11 +18,12 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from transformers.pytorch_utils import Conv1D
 
-from multidraft.cores import usable_cores
-
 # Rows the layout is chosen for. Measured on AVX-512 in bfloat16, any hint from 1 to 64 gives the
 # same times; in float32 a hint of 1 makes several rows slower and a larger one costs nothing.
 _ROWS_HINT = 16
+
+# At once: each holds a layer's weights as float32.
+_MOST_PACKERS = 4
 
 
 class PackedLinear(nn.Module):
@@ -38,7 +40,7 @@ class PackedLinear(nn.Module):
         self.weight = weight.new_full((1, 1), float("nan")).expand(weight.shape)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``[..., in_features]`` in, ``[..., out_features]`` out, in the dtype of ``x``."""
+        """``[..., rows, in_features]`` in, ``[..., rows, out_features]`` out, in x's dtype."""
         raise NotImplementedError
 
     def added(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -75,7 +77,7 @@ class HalfLinear(PackedLinear):
 
     The kernel widens a weight to float32 as it reads it and multiplies in float32. With the largest
     weight brought to the top of float16's range, every weight above 2^-30 of it is held exactly and
-    any other to within 2^-40 of it, far below what float32 rounds of the sum.
+    any other to within 2^-40 of it, far below what float32 rounds of the layer's larger outputs.
 
     Args:
         weight: bfloat16 ``[out_features, in_features]``.
@@ -84,12 +86,14 @@ class HalfLinear(PackedLinear):
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         super().__init__(weight)
-        wide = weight.detach().float()
-        # frexp: the largest is in [2^(e-1), 2^e), and float16 ends just below 2^16.
-        exponent = int(torch.frexp(wide.abs().max()).exponent)
-        self._scale = torch.tensor([2.0 ** (exponent - 16)])
+        wide = weight.detach().to(torch.float32, copy=True)
+        largest = max(abs(float(end)) for end in wide.aminmax())
+        # The largest is in [2^(e-1), 2^e), and float16 ends just below 2^16. FBGEMM makes numbers
+        # of what is none: the outputs are to stay NaN.
+        scale = 2.0 ** (math.frexp(largest)[1] - 16) if math.isfinite(largest) else math.nan
+        self._scale = wide.new_tensor([scale])
         self._packed = torch.ops.quantized.linear_prepack_fp16(
-            wide.mul_(1 / self._scale), None if bias is None else bias.detach().float()
+            wide.div_(self._scale), None if bias is None else bias.detach().float()
         )
         self._linear = torch.ops.quantized.linear_dynamic_fp16.default
 
@@ -169,46 +173,65 @@ def pack_linears(model: nn.Module, pack: Pack = pack_best) -> int:
     Returns how many were replaced.
     """
 
-    def packed(layer: nn.Module) -> nn.Module | None:
+    def fits(layer: nn.Module) -> bool:
         weight = linear_weight(layer)
-        if weight is None or not can_pack(weight.dtype, weight.device):
-            return None
-        return pack(weight, cast(nn.Linear, layer).bias)
+        return weight is not None and can_pack(weight.dtype, weight.device)
 
-    return replace_modules(model, packed)
+    def packed(layer: nn.Module) -> nn.Module:
+        return pack(cast(torch.Tensor, linear_weight(layer)), cast(nn.Linear, layer).bias)
+
+    return replace_modules(model, fits, packed)
 
 
-def replace_modules(model: nn.Module, make: Callable[[nn.Module], nn.Module | None]) -> int:
-    """Put ``make(module)`` in the place of every module of ``model`` that it is not None for.
+def replace_modules(
+    model: nn.Module, fits: Callable[[nn.Module], bool], make: Callable[[nn.Module], nn.Module]
+) -> int:
+    """Put ``make(module)`` in the place of every module below ``model`` that ``fits``.
 
-    Where FBGEMM packs, which it does on one core, as many at once as there are cores. Returns how
-    many were replaced.
+    Returns how many were replaced.
     """
+    # Their parents alone are held, so that a module's weights are freed when it is replaced.
+    places = [
+        (parent, name)
+        for parent in model.modules()
+        for name, child in parent.named_children()
+        if fits(child)
+    ]
 
-    def replace(place: tuple[nn.Module, str]) -> bool:
-        # Nothing but its parent holds the old module: its weights are freed here.
-        made = make(getattr(*place))
-        if made is not None:
-            setattr(*place, made)
-        return made is not None
+    def replace(place: tuple[nn.Module, str]) -> None:
+        setattr(*place, make(getattr(*place)))
 
-    places = [(parent, name) for parent in model.modules() for name, _ in parent.named_children()]
-    with ThreadPoolExecutor(usable_cores() if has_half_products() else 1) as pool:
-        return sum(pool.map(replace, places))
+    if has_half_products():  # FBGEMM packs on one core
+        with ThreadPoolExecutor(min(torch.get_num_threads(), _MOST_PACKERS)) as pool:
+            list(pool.map(replace, places))
+    else:
+        for place in places:
+            replace(place)
+    return len(places)
 
 
 class _WideProducts(TorchFunctionMode):
+    """Products of bfloat16 on the CPU are computed in float32 and rounded once."""
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is nn.functional.linear and args[0].dtype == torch.bfloat16:
-            wide: list[Any] = [None if each is None else each.float() for each in args]
-            return func(*wide).to(torch.bfloat16)
+        if func is nn.functional.linear:
+            return _linear(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
+
+
+def _linear(
+    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    if input.dtype != torch.bfloat16 or input.device.type != "cpu":
+        return nn.functional.linear(input, weight, bias)
+    wide_bias = None if bias is None else bias.float()
+    return nn.functional.linear(input.float(), weight.float(), wide_bias).to(input.dtype)
 
 
 @contextmanager
 def fast_unpacked() -> Iterator[None]:
-    """Layers that are not packed yet multiply in float32 where PyTorch's own bfloat16 product,
-    which takes as long for each row as for the first, would take longer."""
+    """`torch.nn.functional.linear` computes as packed layers will where these are `HalfLinear`:
+    PyTorch's own product takes as long for each row as for the first there."""
     if has_half_products():
         with _WideProducts():
             yield

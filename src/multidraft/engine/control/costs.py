@@ -29,7 +29,7 @@ _STILL = 1.5  # how far the machine's speed may be from what it was, for the cur
 # For one model, in seconds or, where that is longer, in steps; the sizes left over lie on lines.
 _MOST_SECONDS, _MOST_STEPS = 2.5, 20
 _PLAIN_STEPS = 8  # the last so many say what a plain step takes
-_KERNELS = 4  # raised when calls come to cost something else by a change of ours
+_KERNELS = 5  # raised when calls come to cost something else by a change of ours
 
 
 class Costs:
