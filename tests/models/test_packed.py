@@ -19,10 +19,10 @@ from multidraft.models.packed import (
     OneDnnLinear,
     PackedLinear,
     can_pack,
-    fast_unpacked,
     pack_linears,
     replace_modules,
 )
+from multidraft.models.unpacked import fast_unpacked
 from tests.models.tiny import CONFIGS, build, plain_logits
 
 CPU = torch.device("cpu")

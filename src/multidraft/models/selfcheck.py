@@ -11,7 +11,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from multidraft.errors import UnsupportedModel, refuse_out_of_memory
 from multidraft.models.base import PREFIX, Extension
-from multidraft.models.packed import fast_unpacked
+from multidraft.models.unpacked import fast_unpacked
 
 if TYPE_CHECKING:
     from multidraft.models.transformers_model import TransformersModel
